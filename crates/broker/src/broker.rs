@@ -1,0 +1,152 @@
+//! One client's calls, from the first to the last.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+use shorefast_sys as sys;
+use sys::mount::Identity;
+use sys::seccomp::{self, Heard, Notification};
+
+use crate::call::{self, Call, MountCall};
+use crate::error::{Error, Refusal};
+use crate::memory::Memory;
+use crate::perform;
+use crate::policy::Policy;
+use crate::view::View;
+
+/// Answers a client's mount and umount calls until its mount is complete.
+#[derive(Debug)]
+pub struct Broker<'a> {
+    listener: OwnedFd,
+    policy: &'a Policy,
+    view: View,
+    made: u32,
+    mounted: Option<Mounted>,
+    refused: Vec<Refusal>,
+}
+
+/// The client's mount: nobody on the host sees it yet. Dropped: never will.
+#[derive(Debug)]
+pub struct Mounted {
+    pub mount: OwnedFd,
+    pub identity: Identity,
+    pub fstype: String,
+    pub source: Vec<u8>,
+    /// Served by the client, in contrast to a kernel filesystem, which outlives it.
+    pub is_fuse: bool,
+}
+
+/// A client that floods us with bad calls must not fill our memory with reasons.
+const REMEMBERED_REFUSALS: usize = 16;
+
+impl<'a> Broker<'a> {
+    pub fn new(listener: OwnedFd, policy: &'a Policy, view: View) -> Self {
+        Self { listener, policy, view, made: 0, mounted: None, refused: Vec::new() }
+    }
+
+    /// Readable when a call waits.
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    pub fn mounted(&self) -> Option<&Mounted> {
+        self.mounted.as_ref()
+    }
+
+    /// What was not performed, oldest first.
+    pub fn refused(&self) -> &[Refusal] {
+        &self.refused
+    }
+
+    /// Takes one waiting call and answers it.
+    pub fn answer_next(&mut self) -> Result<(), Error> {
+        let Some(notification) = seccomp::receive(self.listener.as_fd()).map_err(Error::Receive)? else {
+            return Ok(());
+        };
+        let result = self.copy(&notification).and_then(|call| match call {
+            Call::Mount(call) => self.mount(&notification, &call),
+            Call::Umount { target, flags } => self.umount(&notification, path(&target), flags),
+        });
+        let answer = result.as_ref().copied().map_err(|refusal| refusal.errno);
+        if let Err(refusal) = result {
+            self.remember(refusal);
+        }
+        let heard = seccomp::answer(self.listener.as_fd(), notification.id, answer).map_err(Error::Answer)?;
+        if heard == Heard::Gone && answer.is_ok() {
+            // Killed between our work and our answer: nobody knows of this mount, so it must not be.
+            self.roll_back();
+        }
+        Ok(())
+    }
+
+    /// The client's helper is done: the mount leaves its sight and becomes the caller's.
+    pub fn finish(mut self) -> Result<Option<Mounted>, Error> {
+        if self.mounted.is_some() {
+            self.view.hide().map_err(Error::View)?;
+        }
+        Ok(self.mounted.take())
+    }
+
+    fn copy(&self, notification: &Notification) -> Result<Call, Refusal> {
+        let unreadable = |errno| Refusal::policy(errno, "the client's memory cannot be read");
+        let memory = Memory::of(notification.tid).map_err(unreadable)?;
+        let call = call::decode(notification, &memory)?;
+        if seccomp::is_waiting(self.listener.as_fd(), notification.id) {
+            Ok(call)
+        } else {
+            Err(Refusal::policy(Errno::INTR, "the client ended while it called"))
+        }
+    }
+
+    fn mount(&mut self, notification: &Notification, call: &MountCall) -> Result<(), Refusal> {
+        if self.mounted.is_some() {
+            return Err(Refusal::policy(Errno::BUSY, "the client mounted a second time"));
+        }
+        if self.made >= self.policy.mounts {
+            return Err(Refusal::policy(Errno::PERM, format!("the client made more than {} mounts", self.policy.mounts)));
+        }
+        let order = self.policy.judge(call)?;
+        let target = path(&call.target);
+        let is_ours = self.view.is_target(notification.tid, target);
+        if !is_ours || !seccomp::is_waiting(self.listener.as_fd(), notification.id) {
+            return Err(Refusal::policy(Errno::PERM, format!("the client may not mount at {target:?}")));
+        }
+        let mount = perform::mount(&order, &self.listener, notification, &self.view)?;
+        let identity = sys::mount::identify(mount.as_fd()).inspect_err(|_| drop(self.view.hide()))?;
+        self.made += 1;
+        self.mounted = Some(Mounted { mount, identity, fstype: order.full_type(), source: order.source.clone(), is_fuse: order.is_fuse() });
+        Ok(())
+    }
+
+    fn umount(&mut self, notification: &Notification, target: &Path, flags: u64) -> Result<(), Refusal> {
+        // libmount asks whether umount2 knows a flag by passing it with nonsense: like the
+        // kernel, refuse unknown bits first.
+        let known = libc::MNT_FORCE | libc::MNT_DETACH | libc::MNT_EXPIRE | libc::UMOUNT_NOFOLLOW;
+        if flags & !(known as u64) != 0 {
+            return Err(Refusal::policy(Errno::INVAL, format!("unknown umount flags {flags:#x}")));
+        }
+        if self.mounted.is_none() || !self.view.names_target(notification.tid, target) {
+            return Err(Refusal::policy(Errno::INVAL, format!("the client has nothing mounted at {target:?}")));
+        }
+        self.roll_back();
+        Ok(())
+    }
+
+    fn roll_back(&mut self) {
+        if self.mounted.take().is_some() {
+            // It fails only if the mount is gone from the view already.
+            let _ = self.view.hide();
+        }
+    }
+
+    fn remember(&mut self, refusal: Refusal) {
+        if self.refused.len() < REMEMBERED_REFUSALS && !self.refused.contains(&refusal) {
+            self.refused.push(refusal);
+        }
+    }
+}
+
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
+}

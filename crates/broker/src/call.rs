@@ -1,0 +1,73 @@
+//! The two calls that reach us, decoded from copied memory.
+
+use rustix::io::Errno;
+use shorefast_sys::seccomp::Notification;
+
+use crate::error::Refusal;
+use crate::memory::Memory;
+
+/// The kernel's own limits: PATH_MAX for strings, one page for data.
+const LIMIT: usize = 4096;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    Mount(MountCall),
+    Umount { target: Vec<u8>, flags: u64 },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountCall {
+    pub source: Vec<u8>,
+    pub target: Vec<u8>,
+    pub fstype: String,
+    pub flags: u64,
+    pub data: Vec<u8>,
+}
+
+pub fn decode(notification: &Notification, memory: &Memory) -> Result<Call, Refusal> {
+    let fault = |errno| Refusal::policy(errno, "the client passed a pointer that cannot be read as a string");
+    let string = |address| memory.string(address, LIMIT).map_err(fault);
+    let optional = |address| memory.optional_string(address, LIMIT).map_err(fault).map(Option::unwrap_or_default);
+    let [first, second, third, fourth, fifth, _] = notification.arguments;
+    match notification.number {
+        libc::SYS_mount => {
+            let fstype = String::from_utf8(optional(third)?);
+            let fstype = fstype.map_err(|_| Refusal::policy(Errno::NODEV, "the filesystem type is not text"))?;
+            Ok(Call::Mount(MountCall { source: optional(first)?, target: string(second)?, fstype, flags: fourth, data: optional(fifth)? }))
+        }
+        libc::SYS_umount2 => Ok(Call::Umount { target: string(first)?, flags: second }),
+        number => Err(Refusal::policy(Errno::NOSYS, format!("system call {number} is not brokered"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn notification(number: libc::c_long, arguments: [u64; 6]) -> Notification {
+        Notification { id: 1, tid: 1, number, arguments }
+    }
+
+    fn decode_own(number: libc::c_long, arguments: [u64; 6]) -> Result<Call, Refusal> {
+        decode(&notification(number, arguments), &Memory::of(std::process::id() as i32).unwrap())
+    }
+
+    fn at(text: &CStr) -> u64 {
+        text.as_ptr() as u64
+    }
+
+    #[test]
+    fn decodes_a_mount_without_source_and_data() {
+        let call = decode_own(libc::SYS_mount, [0, at(c"/mnt"), at(c"tmpfs"), 7, 0, 0]).unwrap();
+        let expected = MountCall { source: vec![], target: b"/mnt".to_vec(), fstype: "tmpfs".into(), flags: 7, data: vec![] };
+        assert_eq!(call, Call::Mount(expected));
+    }
+
+    #[test]
+    fn refuses_bad_pointers_and_other_calls() {
+        assert_eq!(decode_own(libc::SYS_mount, [0, 1, 0, 0, 0, 0]).unwrap_err().errno, Errno::FAULT);
+        assert_eq!(decode_own(libc::SYS_mount, [0, at(c"/"), at(c"\xff"), 0, 0, 0]).unwrap_err().errno, Errno::NODEV);
+        assert_eq!(decode_own(libc::SYS_reboot, [0; 6]).unwrap_err().errno, Errno::NOSYS);
+    }
+}

@@ -1,0 +1,21 @@
+//! The broker: a notify descriptor and a policy in, a detached mount out.
+//!
+//! On the other side is a hostile client. Its mount(2) arrives here as a notification. We copy
+//! the arguments once ([`memory`]), decode the copy ([`call`]), judge it by the policy
+//! ([`policy`]), build the superblock ourselves ([`perform`]) and answer. The kernel never reads
+//! again what we judged, and there is no answer that lets it continue the call.
+
+pub mod broker;
+pub mod call;
+pub mod error;
+pub mod flags;
+pub mod memory;
+pub mod options;
+pub mod perform;
+pub mod policy;
+pub mod view;
+
+pub use broker::{Broker, Mounted};
+pub use error::{Error, Refusal};
+pub use policy::Policy;
+pub use view::View;

@@ -1,0 +1,179 @@
+//! What a client may mount. Deciding only: `perform` does it.
+
+use rustix::io::Errno;
+use serde::Serialize;
+
+use crate::call::MountCall;
+use crate::error::Refusal;
+use crate::flags::{self, Flags};
+use crate::options::{self, Fuse, Item};
+
+/// The broker's orders for one mount, part of the plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct Policy {
+    /// `fuse` stands for every FUSE subtype; anything else is exactly that type. The kernel
+    /// parses what these types read, with all its privilege: this list is the border.
+    pub kernel_types: Vec<String>,
+    /// How many mounts the client may make, one after the other; only the last one stays.
+    pub mounts: u32,
+    /// The caller's own flags, a mount(2) flag word. The client can add to them, not take away.
+    pub flags: u64,
+    /// Whom the host sees as the mount's owner: FUSE lets only that user in unless the client
+    /// says allow_other.
+    pub owner: Owner,
+    /// A client that sees its source at another path is corrected in the host's mount table.
+    pub source_seen_as: Option<SourceAlias>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Owner {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceAlias {
+    pub inside: Vec<u8>,
+    pub outside: Vec<u8>,
+}
+
+/// A superblock that the policy allows, in the kernel's terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    pub fstype: String,
+    pub subtype: Option<String>,
+    pub source: Vec<u8>,
+    pub flags: Flags,
+    pub options: Options,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Options {
+    Fuse(Fuse),
+    Items(Vec<Item>),
+    /// For the filesystem's own parser.
+    Whole(Vec<u8>),
+}
+
+impl Policy {
+    /// Judges a copied call. Where it mounts is judged elsewhere (`view`): the policy knows no
+    /// paths.
+    pub fn judge(&self, call: &MountCall) -> Result<Order, Refusal> {
+        let asked = flags::translate(call.flags).map_err(|what| Refusal::policy(Errno::PERM, format!("the client asked for {what}")))?;
+        if !self.allows(&call.fstype) {
+            let reason = format!("the client may not mount type {:?} (its kernel_types: {})", call.fstype, self.kernel_types.join(", "));
+            return Err(Refusal::policy(Errno::NODEV, reason));
+        }
+        let caller = flags::translate(self.flags).map_err(|what| Refusal::policy(Errno::INVAL, format!("the caller asked for {what}")))?;
+        let (fstype, subtype) = match call.fstype.split_once('.') {
+            Some((fstype, subtype)) => (fstype.to_owned(), Some(subtype.to_owned())),
+            None => (call.fstype.clone(), None),
+        };
+        let source = match &self.source_seen_as {
+            Some(alias) if alias.inside == call.source => alias.outside.clone(),
+            _ => call.source.clone(),
+        };
+        let options = self.options(&fstype, &call.data)?;
+        Ok(Order { fstype, subtype, source, flags: asked.and(&caller), options })
+    }
+
+    fn allows(&self, fstype: &str) -> bool {
+        let subtype_ok = |subtype: &str| !subtype.is_empty() && subtype.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.+".contains(&b));
+        self.kernel_types
+            .iter()
+            .any(|allowed| allowed == fstype || (allowed == "fuse" && fstype.strip_prefix("fuse.").is_some_and(subtype_ok)))
+    }
+
+    fn options(&self, fstype: &str, data: &[u8]) -> Result<Options, Refusal> {
+        let text = std::str::from_utf8(data).ok();
+        if fstype == "fuse" || fstype == "fuseblk" {
+            let text = text.ok_or_else(|| Refusal::policy(Errno::INVAL, "FUSE options that are not text"))?;
+            let mut fuse = options::fuse(text)?;
+            fuse.rest.extend([Item::value("user_id", self.owner.uid), Item::value("group_id", self.owner.gid)]);
+            return Ok(Options::Fuse(fuse));
+        }
+        Ok(text.and_then(options::split).map_or_else(|| Options::Whole(data.to_vec()), Options::Items))
+    }
+}
+
+impl Order {
+    pub fn is_fuse(&self) -> bool {
+        matches!(self.options, Options::Fuse(_))
+    }
+
+    /// The type as the mount table shows it.
+    pub fn full_type(&self) -> String {
+        self.subtype.as_ref().map_or_else(|| self.fstype.clone(), |subtype| format!("{}.{subtype}", self.fstype))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(types: &[&str]) -> Policy {
+        Policy {
+            kernel_types: types.iter().map(|text| (*text).to_owned()).collect(),
+            mounts: 1,
+            flags: 0,
+            owner: Owner { uid: 7, gid: 8 },
+            source_seen_as: None,
+        }
+    }
+
+    fn call(fstype: &str, flags: u64, data: &str) -> MountCall {
+        MountCall { source: b"src".to_vec(), target: b"/t".to_vec(), fstype: fstype.into(), flags, data: data.into() }
+    }
+
+    #[test]
+    fn only_listed_types_are_allowed() {
+        let fuse = "fd=3,rootmode=40000,user_id=0,group_id=0";
+        let rows: &[(&[&str], &str, &str, bool)] = &[
+            (&["tmpfs"], "tmpfs", "", true),
+            (&["tmpfs"], "ext4", "", false),
+            (&["tmpfs"], "tmpfs.x", "", false),
+            (&["tmpfs"], "", "", false),
+            (&["tmpfs"], "TMPFS", "", false),
+            (&["fuse"], "fuse.sshfs", fuse, true),
+            (&["fuse"], "fuse", fuse, true),
+            (&["fuse"], "fuse.", fuse, false),
+            (&["fuse"], "fuse.a b", fuse, false),
+            (&["fuse"], "fuseblk", fuse, false),
+            (&["fuse.sshfs"], "fuse.sshfs", fuse, true),
+            (&["fuse.sshfs"], "fuse.bindfs", fuse, false),
+            (&["fuse.sshfs"], "fuse", fuse, false),
+            (&[], "tmpfs", "", false),
+        ];
+        for (types, fstype, data, allowed) in rows {
+            assert_eq!(policy(types).judge(&call(fstype, 0, data)).is_ok(), *allowed, "{types:?} {fstype:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_a_bind_in_disguise() {
+        let refusal = policy(&["tmpfs"]).judge(&call("tmpfs", libc::MS_BIND | libc::MS_RDONLY, "")).unwrap_err();
+        assert_eq!((refusal.errno, refusal.by_kernel), (Errno::PERM, false));
+    }
+
+    #[test]
+    fn the_owner_is_the_callers_not_the_clients() {
+        let order = policy(&["fuse"]).judge(&call("fuse.x", 0, "fd=3,rootmode=40000,user_id=0,group_id=0")).unwrap();
+        let Options::Fuse(fuse) = order.options else { panic!("not FUSE") };
+        assert_eq!(fuse.rest, [Item::value("rootmode", "40000"), Item::value("user_id", 7), Item::value("group_id", 8)]);
+    }
+
+    #[test]
+    fn the_callers_flags_cannot_be_taken_away() {
+        let policy = Policy { flags: libc::MS_RDONLY | libc::MS_NOEXEC, ..policy(&["tmpfs"]) };
+        let order = policy.judge(&call("tmpfs", 0, "")).unwrap();
+        assert_eq!(order.flags.superblock, ["ro"]);
+        assert!(order.flags.word() & libc::MS_NOEXEC != 0);
+    }
+
+    #[test]
+    fn the_host_sees_the_callers_source() {
+        let alias = SourceAlias { inside: b"src".to_vec(), outside: b"/srv/data".to_vec() };
+        let policy = Policy { source_seen_as: Some(alias), ..policy(&["tmpfs"]) };
+        assert_eq!(policy.judge(&call("tmpfs", 0, "")).unwrap().source, b"/srv/data");
+    }
+}

@@ -1,0 +1,142 @@
+//! The sandbox's own mount namespace, where the client sees its mount until its helper is done.
+//!
+//! The namespace belongs to us: the client has no power over its mounts, and the directory of its
+//! target is not writable for it. What the client says about paths is still never used as a path
+//! of ours: it is only compared with the one target.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+use shorefast_sys as sys;
+use sys::namespace::Visit;
+
+use crate::error::Error;
+
+#[derive(Debug)]
+pub struct View {
+    namespace: OwnedFd,
+    root: OwnedFd,
+    target: PathBuf,
+    place: Place,
+}
+
+/// A directory, known by what cannot be forged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    device: (u32, u32),
+    inode: u64,
+    mount: u64,
+}
+
+impl View {
+    /// `target`: where the client is told to mount, as an absolute path in `namespace`.
+    pub fn new(namespace: OwnedFd, target: PathBuf) -> Result<Self, Error> {
+        let visit = Visit::to(namespace.as_fd()).map_err(Error::View)?;
+        let open = |path: &Path| {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            sys::call(|| format!("open({path:?}, O_PATH)"), rustix::fs::open(path, flags, Mode::empty())).map_err(Error::View)
+        };
+        let root = open(Path::new("/"))?;
+        let place = Place::of(open(&target)?.as_fd()).map_err(Error::View)?;
+        drop(visit);
+        Ok(Self { namespace, root, target, place })
+    }
+
+    /// Whether `path`, said by thread `tid`, is the target. Only before something is mounted
+    /// there: afterwards a lookup could end in the client's own filesystem and wait for it.
+    pub fn is_target(&self, tid: i32, path: &Path) -> bool {
+        let found = if path.is_absolute() {
+            open_beneath(self.root.as_fd(), path, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+        } else {
+            // "." after a chdir is what fusermount and mount.cifs say.
+            let cwd = rustix::fs::open(format!("/proc/{tid}/cwd"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            cwd.and_then(|cwd| open_beneath(cwd.as_fd(), path, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS))
+        };
+        found.is_ok_and(|fd| Place::of(fd.as_fd()).is_ok_and(|place| place == self.place))
+    }
+
+    /// Whether a client that unmounts `path` means its own mount. By name: a lookup could hang,
+    /// and the worst that a lie can do here is to unmount the liar's own mount.
+    pub fn names_target(&self, tid: i32, path: &Path) -> bool {
+        let cwd = std::fs::read_link(format!("/proc/{tid}/cwd")).unwrap_or_default();
+        normalized(&cwd.join(path)) == normalized(&self.target)
+    }
+
+    /// Shows a detached mount to the client, and gives a detached copy for the host.
+    pub fn show(&self, mount: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
+        let _visit = Visit::to(self.namespace.as_fd())?;
+        sys::mount::attach(mount, rustix::fs::CWD, &self.target)?;
+        self.copy_or_hide()
+    }
+
+    /// Like [`View::show`], with the classic mount(2): the only call that takes options of any
+    /// length, and options that just the filesystem itself can take apart.
+    pub fn mount_here(&self, source: &[u8], fstype: &str, flags: u64, data: &[u8]) -> sys::Result<OwnedFd> {
+        let (source_text, data) = (sys::c_string(os(source))?, sys::c_string(os(data))?);
+        let _visit = Visit::to(self.namespace.as_fd())?;
+        let flags = MountFlags::from_bits_retain(flags as u32);
+        let result = rustix::mount::mount(source_text.as_c_str(), &self.target, fstype, flags, data.as_c_str());
+        sys::call(|| format!("mount({:?}, {fstype:?})", os(source)), result)?;
+        self.copy_or_hide()
+    }
+
+    /// Takes the mount out of the client's sight. It would otherwise keep the filesystem alive
+    /// after the host's umount.
+    pub fn hide(&self) -> sys::Result<()> {
+        let _visit = Visit::to(self.namespace.as_fd())?;
+        self.unmount()
+    }
+
+    fn copy_or_hide(&self) -> sys::Result<OwnedFd> {
+        sys::mount::detached_copy(rustix::fs::CWD, &self.target).inspect_err(|_| drop(self.unmount()))
+    }
+
+    fn unmount(&self) -> sys::Result<()> {
+        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+        sys::call(|| format!("umount2({:?})", self.target), rustix::mount::unmount(&self.target, flags))
+    }
+}
+
+impl Place {
+    fn of(fd: BorrowedFd<'_>) -> sys::Result<Self> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let mask = StatxFlags::INO | StatxFlags::MNT_ID;
+        let stat = sys::call(|| "statx(STATX_MNT_ID)".into(), rustix::fs::statx(fd, c"", flags, mask))?;
+        Ok(Self { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount: stat.stx_mnt_id })
+    }
+}
+
+fn open_beneath(root: BorrowedFd<'_>, path: &Path, resolve: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+fn os(bytes: &[u8]) -> &std::ffi::OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(bytes)
+}
+
+fn normalized(path: &Path) -> PathBuf {
+    let mut result = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => result.push(name),
+            Component::ParentDir => drop(result.pop()),
+            _ => {}
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_normalized_by_name_only() {
+        let rows = [("/a//b/./c", "/a/b/c"), ("/a/../b", "/b"), ("/../..", "/"), ("/a/b/", "/a/b")];
+        for (path, expected) in rows {
+            assert_eq!(normalized(Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
+}

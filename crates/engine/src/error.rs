@@ -1,0 +1,162 @@
+//! What can fail, a variant per step. `Display` says the step; the chain says the rest.
+
+use std::path::PathBuf;
+
+use shorefast_broker as broker;
+use shorefast_image as image;
+use shorefast_sandbox as sandbox;
+use shorefast_sys as sys;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("root rights are needed")]
+    NotRoot,
+    #[error("no filesystem type given")]
+    NoType,
+    #[error("no client definition lists the type {fstype:?}{}", looked(directory, looked_at))]
+    UnknownType { fstype: String, looked_at: Vec<PathBuf>, directory: PathBuf },
+    #[error("there is no client {name:?}{}", looked(directory, looked_at))]
+    UnknownClient { name: String, looked_at: Vec<PathBuf>, directory: PathBuf },
+    #[error("cannot read client definitions in {file:?}")]
+    DefinitionUnreadable { file: PathBuf, source: std::io::Error },
+    #[error("client definition {file:?} is wrong: {problem}")]
+    Definition { file: PathBuf, problem: String },
+    #[error("cannot understand the mount options: {problem}")]
+    Options { problem: &'static str },
+    #[error("client {client:?} has no image")]
+    NoImage { client: String },
+    #[error("cannot mount at {path:?}")]
+    Target { path: PathBuf, source: sys::Error },
+    #[error("cannot get the image")]
+    Image(#[source] image::Error),
+    #[error("cannot run the client")]
+    Sandbox(#[source] sandbox::Error),
+    #[error("cannot broker the client's mount")]
+    Broker(#[source] broker::Error),
+    #[error("the client's helper failed ({status}){said}")]
+    Helper { status: String, said: Said },
+    #[error("the client's helper ended well but mounted nothing{said}")]
+    NothingMounted { said: Said },
+    #[error("the client mounted but does not serve: {source}{said}")]
+    NotServing { source: std::io::Error, said: Said },
+    #[error("the client ended before its mount was complete{said}")]
+    ClientEnded { said: Said },
+    #[error("not done after {seconds} s: {waiting_for}{said}")]
+    Deadline { seconds: u64, waiting_for: &'static str, said: Said },
+    #[error("cannot wait for the client")]
+    Wait(#[source] sys::Error),
+    #[error("cannot attach the mount at {path:?}")]
+    Attach { path: PathBuf, source: sys::Error },
+    #[error("cannot start the keeper of the mount")]
+    Keeper(#[source] sys::Error),
+    #[error("cannot keep a record in {path:?}")]
+    Record { path: PathBuf, source: std::io::Error },
+    #[error("{path:?} is not a mount of ours")]
+    NotOurs { path: PathBuf },
+    #[error("cannot unmount {path:?}")]
+    Unmount { path: PathBuf, source: std::io::Error },
+    #[error("cannot unmount {path:?}: not even lazily within the deadline")]
+    UnmountHangs { path: PathBuf },
+    #[error("{path:?} is unmounted, but its client (pid {pid}) does not end")]
+    Lingers { path: PathBuf, pid: i32 },
+}
+
+/// What client and kernel had to say: part of the error, never logged elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The helper's last lines.
+    pub helper: Vec<String>,
+    /// Calls of the client that were not performed, and why.
+    pub refused: Vec<String>,
+}
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for line in &self.refused {
+            write!(out, "\n  broker: {line}")?;
+        }
+        for line in &self.helper {
+            write!(out, "\n  helper: {line}")?;
+        }
+        Ok(())
+    }
+}
+
+fn looked(directory: &std::path::Path, files: &[PathBuf]) -> String {
+    if files.is_empty() {
+        return format!(" (there are no client files in {})", directory.display());
+    }
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    format!(" (looked at {})", names.join(", "))
+}
+
+/// Errors sorted for exit codes and retries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The call or the configuration is wrong: trying again is of no use.
+    Usage,
+    /// This machine does not let us.
+    System,
+    /// The mount or unmount failed.
+    Mount,
+}
+
+impl Error {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NotRoot | Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
+            Self::DefinitionUnreadable { .. } | Self::Definition { .. } => Kind::Usage,
+            Self::Image(image::Error::Reference { .. }) => Kind::Usage,
+            Self::Record { .. } | Self::Keeper(_) | Self::Wait(_) | Self::Image(image::Error::Store { .. }) => Kind::System,
+            _ => Kind::Mount,
+        }
+    }
+
+    /// One line for somebody who can do something about it.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::NotRoot => "run it as root; `shorefast mount --dry-run` shows the plan without",
+            Self::NoType => "say -t TYPE, or --client or --client-file",
+            Self::UnknownType { .. } | Self::UnknownClient { .. } => {
+                return Some(format!("put a client file into {}, or name one with --client-file", crate::client::DIRECTORY));
+            }
+            Self::Definition { .. } => "docs/CLIENTS.md lists the keys",
+            Self::NoImage { .. } => "add image = \"dir:…\" or \"tar:…\" to the definition, or say --image",
+            Self::Target { source, .. } => match source.errno() {
+                rustix::io::Errno::NOENT => "create the directory first",
+                rustix::io::Errno::NOTDIR => "the target must be a directory",
+                _ => return None,
+            },
+            Self::Image(error) => error.hint()?,
+            Self::Sandbox(sandbox::Error::Execute(_)) => "is the helper in the image? the first word of `command` is looked up on its PATH",
+            Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
+            Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint()?,
+            Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",
+            Self::NotServing { .. } | Self::ClientEnded { .. } => {
+                "run the client in the foreground with its debug option to see why it ended"
+            }
+            Self::NotOurs { .. } => "`shorefast list` shows ours; for others there is umount(8)",
+            Self::Unmount { source, .. } if source.raw_os_error() == Some(libc::EBUSY) => {
+                "something uses it (fuser -vm shows what); --lazy detaches it now, --force also cuts the users off"
+            }
+            Self::Lingers { .. } => "`shorefast umount --force` ends it",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+impl Said {
+    fn hint(&self) -> Option<&'static str> {
+        let has = |part: &str| self.refused.iter().any(|line| line.contains(part));
+        if has("may not mount type") {
+            Some("if the client is meant to mount that type, add it to kernel_types in its definition")
+        } else if has("fsopen") && has("ENODEV") {
+            Some("this kernel lacks the filesystem: load its module or use another kernel")
+        } else if has("mounted a second time") || has("made more than") {
+            Some("if the client is meant to mount more than once, set mounts in its definition")
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The pipeline: request, plan, sandbox, broker, attach, record, supervise, unmount.
+//!
+//! Start reading at [`mount`]: it is the whole story on one page. Nothing after [`plan`] reads
+//! configuration, environment or the network. Synchronous throughout: there is no point at which
+//! a mount can be left half-way by a cancelled task.
+
+pub mod attach;
+pub mod client;
+pub mod error;
+pub mod keeper;
+pub mod kill_point;
+pub mod mount;
+pub mod options;
+pub mod plan;
+pub mod reconcile;
+pub mod record;
+pub mod request;
+pub mod serve;
+pub mod state;
+pub mod text;
+pub mod unmount;
+
+pub use error::{Error, Kind};
+pub use plan::Plan;
+pub use request::Request;
+
+/// Where one installation keeps its things.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Records of live mounts: gone after a reboot, like the mounts.
+    pub run_dir: std::path::PathBuf,
+    pub images: shorefast_image::Store,
+}

@@ -1,0 +1,182 @@
+//! The caller's `-o`: what is for the mount itself, what for the client, and what for nobody.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// `name` or `name=value`. Quotes in a value are part of it: whoever reads it knows what they mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub name: String,
+    pub value: Option<String>,
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(out, "{}={value}", self.name),
+            None => out.write_str(&self.name),
+        }
+    }
+}
+
+/// The caller's options, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// A mount(2) flag word that the broker puts on the mount, whatever the client does.
+    pub flags: u64,
+    /// For the client.
+    pub items: Vec<Item>,
+}
+
+/// Flags of the mount: name, bits to set, bits to clear. Clients need not know them.
+const FLAGS: &[(&str, u64, u64)] = &[
+    ("ro", libc::MS_RDONLY, 0),
+    ("rw", 0, libc::MS_RDONLY),
+    ("nosuid", libc::MS_NOSUID, 0),
+    ("suid", 0, libc::MS_NOSUID),
+    ("nodev", libc::MS_NODEV, 0),
+    ("dev", 0, libc::MS_NODEV),
+    ("noexec", libc::MS_NOEXEC, 0),
+    ("exec", 0, libc::MS_NOEXEC),
+    ("sync", libc::MS_SYNCHRONOUS, 0),
+    ("async", 0, libc::MS_SYNCHRONOUS),
+    ("dirsync", libc::MS_DIRSYNC, 0),
+    ("noatime", libc::MS_NOATIME, libc::MS_STRICTATIME),
+    ("atime", 0, libc::MS_NOATIME),
+    ("nodiratime", libc::MS_NODIRATIME, 0),
+    ("diratime", 0, libc::MS_NODIRATIME),
+    ("relatime", libc::MS_RELATIME, libc::MS_NOATIME | libc::MS_STRICTATIME),
+    ("norelatime", 0, libc::MS_RELATIME),
+    ("strictatime", libc::MS_STRICTATIME, libc::MS_NOATIME),
+    ("nostrictatime", 0, libc::MS_STRICTATIME),
+    ("lazytime", libc::MS_LAZYTIME, 0),
+    ("nolazytime", 0, libc::MS_LAZYTIME),
+    ("nosymfollow", 256, 0),
+    ("symfollow", 0, 256),
+];
+
+/// Written for mount(8), fstab and systemd, never for a client.
+const FOR_NOBODY: &[&str] =
+    &["defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "silent", "loud"];
+
+pub fn parse(text: &str) -> Result<Options, Error> {
+    let mut options = Options::default();
+    for item in split(text)? {
+        let plain = item.value.is_none();
+        if let Some((name, set, clear)) = FLAGS.iter().find(|(name, ..)| plain && *name == item.name) {
+            options.flags = options.flags & !clear | set;
+            // Many clients behave differently on a read-only mount; the rest is none of theirs.
+            if *name == "ro" {
+                options.items.push(item);
+            }
+        } else if !(plain && FOR_NOBODY.contains(&item.name.as_str())
+            || item.name.starts_with("x-")
+            || item.name.starts_with("X-")
+            || item.name == "comment")
+        {
+            options.items.push(item);
+        }
+    }
+    if options.flags & libc::MS_RDONLY == 0 {
+        options.items.retain(|item| item.name != "ro" || item.value.is_some());
+    }
+    Ok(options)
+}
+
+/// The names of the set flags.
+pub fn flag_names(word: u64) -> impl Iterator<Item = &'static str> {
+    FLAGS.iter().filter(move |(_, set, _)| word & set != 0).map(|(name, ..)| *name)
+}
+
+/// Splits at commas that are not in double quotes.
+fn split(text: &str) -> Result<Vec<Item>, Error> {
+    let mut items = Vec::new();
+    let mut current = String::new();
+    let mut quoted = false;
+    for character in text.chars().chain([',']) {
+        match character {
+            '\0' => return Err(Error::Options { problem: "a NUL byte" }),
+            ',' if !quoted => {
+                let item = std::mem::take(&mut current);
+                if !item.is_empty() {
+                    items.push(match item.split_once('=') {
+                        Some((name, value)) => Item { name: name.to_owned(), value: Some(value.to_owned()) },
+                        None => Item { name: item, value: None },
+                    });
+                }
+            }
+            _ => {
+                quoted ^= character == '"';
+                current.push(character);
+            }
+        }
+    }
+    if quoted { Err(Error::Options { problem: "an unclosed double quote" }) } else { Ok(items) }
+}
+
+/// The options as one string for the client.
+pub fn join(items: &[Item]) -> String {
+    items.iter().map(Item::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The same for people and logs: whatever could be a secret is not shown.
+pub fn join_redacted(items: &[Item]) -> String {
+    let redacted =
+        items.iter().map(|item| Item { name: item.name.clone(), value: item.value.as_ref().map(|value| redact(&item.name, value)) });
+    join(&redacted.collect::<Vec<_>>())
+}
+
+fn redact(name: &str, value: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    let is_secret = ["pass", "secret", "token", "key", "cred"].iter().any(|part| name.contains(part)) && !value.starts_with('/');
+    if is_secret { "[redacted]".to_owned() } else { value.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (u64, String) {
+        let options = parse(text).unwrap();
+        (options.flags, join(&options.items))
+    }
+
+    #[test]
+    fn options_go_where_they_belong() {
+        let rows: &[(&str, u64, &str)] = &[
+            ("", 0, ""),
+            ("ro,noexec,allow_other", libc::MS_RDONLY | libc::MS_NOEXEC, "ro,allow_other"),
+            ("ro,rw", 0, ""),
+            ("noatime,strictatime", libc::MS_STRICTATIME, ""),
+            ("_netdev,x-systemd.automount,defaults,nofail,comment=x,port=22", 0, "port=22"),
+            ("context=\"a:b,c\",ro", libc::MS_RDONLY, "context=\"a:b,c\",ro"),
+            (",,a=b=c,", 0, "a=b=c"),
+            ("ro=1", 0, "ro=1"),
+        ];
+        for (text, flags, items) in rows {
+            assert_eq!(parsed(text), (*flags, (*items).to_owned()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_an_open_quote() {
+        assert!(parse("context=\"a,b").is_err());
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let items = parse("user=me,password=hunter2,passwd_file=/etc/key,secret=x").unwrap().items;
+        assert_eq!(join_redacted(&items), "user=me,password=[redacted],passwd_file=/etc/key,secret=[redacted]");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics_and_joins_back(text in ".*") {
+            if let Ok(options) = parse(&text) {
+                let again = parse(&join(&options.items)).unwrap();
+                proptest::prop_assert_eq!(again.items, options.items);
+            }
+        }
+    }
+}

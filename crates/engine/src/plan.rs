@@ -1,0 +1,285 @@
+//! Request and configuration in, a value out that says everything that will happen.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shorefast_broker::Policy;
+use shorefast_broker::policy::{Owner, SourceAlias};
+use shorefast_image::Reference;
+use shorefast_sandbox::Spec;
+use shorefast_sandbox::cgroup::Limits;
+use shorefast_sandbox::spec::{self, Content, File, Identity, Processes};
+
+use crate::client::{self, Client, Daemon, Definition, Mode, Namespace, OnExit, Source};
+use crate::error::Error;
+use crate::options::{self, Item};
+use crate::request::Request;
+use crate::text;
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub client: String,
+    pub definition: PathBuf,
+    pub mode: Mode,
+    pub fstype: String,
+    pub source: OsString,
+    pub target: PathBuf,
+    pub image: Reference,
+    pub spec: Spec,
+    pub policy: Policy,
+    pub limits: Limits,
+    pub daemon: Daemon,
+    pub on_exit: OnExit,
+    pub timeout: Duration,
+    /// The client's options, for display only.
+    shown_options: String,
+}
+
+/// What of the surroundings a plan depends on.
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub clients: PathBuf,
+    /// Who calls: the mount is theirs.
+    pub owner: Owner,
+}
+
+/// The host's own files that a client needs to find servers.
+const HOST_FILES: &[&str] = &["/etc/resolv.conf", "/etc/hosts"];
+
+pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
+    let client = client::find(&request.client, request.fstype.as_deref(), &context.clients)?;
+    let Client { name, file, definition } = client;
+    let wrong = |problem| Error::Definition { file: file.clone(), problem };
+    let fstype = request.fstype.clone().unwrap_or_else(|| definition.types[0].clone());
+    let image = request.image.as_ref().or(definition.image.as_ref()).ok_or_else(|| Error::NoImage { client: name.clone() })?;
+    let image: Reference = image.parse().map_err(Error::Image)?;
+    let options = options::parse(&request.options)?;
+    let (items, mut files) = hand_over_files(options.items, &definition);
+    files.extend(definition.provide.iter().map(|(path, text)| File { inside: path.clone(), content: Content::Text(text.clone()) }));
+    let provided = |path: &str| definition.provide.contains_key(Path::new(path));
+    files.extend(
+        HOST_FILES
+            .iter()
+            .filter(|path| !provided(path))
+            .map(|path| File { inside: path.into(), content: Content::HostIfThere(path.into()) }),
+    );
+
+    let (source_path, source_inside) = match definition.source {
+        Source::Remote => (None, request.source.clone()),
+        Source::Path => {
+            let path = std::path::absolute(&request.source).unwrap_or_else(|_| PathBuf::from(&request.source));
+            (Some(path), OsString::from(spec::SOURCE))
+        }
+    };
+    let values = Values { fstype: &fstype, options: &options::join(&items), source: &source_inside };
+    let spec = Spec {
+        command: expand(&definition.command, &values),
+        environment: definition.env.clone().into_iter().collect(),
+        identity: identity(&definition),
+        processes: if definition.namespaces.pid == Namespace::Host { Processes::Host } else { Processes::Own },
+        source: source_path.clone(),
+        files,
+        scratch_bytes: definition.limits.scratch_bytes().map_err(wrong)?,
+    };
+    let policy = Policy {
+        kernel_types: definition.kernel_types.clone(),
+        mounts: definition.mounts,
+        flags: options.flags,
+        owner: context.owner,
+        source_seen_as: source_path.map(|path| SourceAlias { inside: spec::SOURCE.into(), outside: path.into_os_string().into_vec() }),
+    };
+    let wrong = |problem| Error::Definition { file: file.clone(), problem };
+    Ok(Plan {
+        limits: definition.limits.limits().map_err(wrong)?,
+        target: std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone()),
+        shown_options: options::join_redacted(&items),
+        source: request.source.clone(),
+        timeout: request.timeout,
+        client: name,
+        definition: file,
+        mode: definition.mode,
+        daemon: definition.daemon,
+        on_exit: definition.on_exit,
+        fstype,
+        image,
+        spec,
+        policy,
+    })
+}
+
+fn identity(definition: &Definition) -> Identity {
+    match definition.namespaces {
+        client::Namespaces { pid: Namespace::Host, .. } | client::Namespaces { user: Some(Namespace::Host), .. } => Identity::DedicatedUser,
+        _ => Identity::UserNamespace,
+    }
+}
+
+/// Options that name a host file get the name of the client's own copy.
+fn hand_over_files(items: Vec<Item>, definition: &Definition) -> (Vec<Item>, Vec<File>) {
+    let mut files = Vec::new();
+    let hand_over = |item: Item| {
+        let path = item.value.as_deref().map(|value| value.trim_matches('"')).unwrap_or_default();
+        if !definition.files.contains(&item.name) || !path.starts_with('/') {
+            return item;
+        }
+        let name = Path::new(path).file_name().unwrap_or(OsStr::new("file"));
+        let inside = Path::new(spec::FILES).join(files.len().to_string()).join(name);
+        let value = inside.to_string_lossy().into_owned();
+        files.push(File { inside, content: Content::Host(path.into()) });
+        Item { name: item.name, value: Some(value) }
+    };
+    let items = items.into_iter().map(hand_over).collect();
+    (items, files)
+}
+
+struct Values<'a> {
+    fstype: &'a str,
+    options: &'a str,
+    source: &'a OsStr,
+}
+
+/// Fills in the command's placeholders. With no options, `-o {options}` goes as a pair.
+fn expand(command: &[String], values: &Values<'_>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    for word in command {
+        if word == "{options}" && values.options.is_empty() {
+            if words.last().is_some_and(|last| last == "-o") {
+                words.pop();
+            }
+            continue;
+        }
+        words.push(fill(word, values));
+    }
+    words
+}
+
+/// One pass from left to right: what a value contains is never taken for a placeholder.
+fn fill(word: &str, values: &Values<'_>) -> OsString {
+    let places: [(&str, &OsStr); 4] = [
+        ("{type}", OsStr::new(values.fstype)),
+        ("{options}", OsStr::new(values.options)),
+        ("{source}", values.source),
+        ("{target}", OsStr::new(spec::TARGET)),
+    ];
+    let mut filled = Vec::new();
+    let mut rest = word;
+    while !rest.is_empty() {
+        if let Some((name, value)) = places.iter().find(|(name, _)| rest.starts_with(name)) {
+            filled.extend_from_slice(value.as_bytes());
+            rest = &rest[name.len()..];
+        } else {
+            let next = rest.chars().next().map_or(1, char::len_utf8);
+            filled.extend_from_slice(&rest.as_bytes()[..next]);
+            rest = &rest[next..];
+        }
+    }
+    OsString::from_vec(filled)
+}
+
+impl Plan {
+    /// The plan for people and machines. Documented; values that could be secrets are not in it.
+    pub fn to_json(&self) -> Value {
+        let shown = |text: &OsStr| text::escape(text.as_bytes());
+        let plain_options = OsStr::new(&self.shown_options);
+        let command: Vec<_> = self.spec.command.iter().map(|word| shown(&redact_word(word, plain_options))).collect();
+        let files: Vec<_> = self.spec.files.iter().map(file_json).collect();
+        json!({
+            "client": self.client,
+            "definition": shown(self.definition.as_os_str()),
+            "mode": self.mode,
+            "type": self.fstype,
+            "source": shown(&self.source),
+            "target": shown(self.target.as_os_str()),
+            "image": self.image.to_string(),
+            "command": command,
+            "environment": self.spec.environment.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            "identity": self.spec.identity,
+            "processes": self.spec.processes,
+            "source_path": self.spec.source.as_ref().map(|path| shown(path.as_os_str())),
+            "files": files,
+            "kernel_types": self.policy.kernel_types,
+            "mounts": self.policy.mounts,
+            "flags": flag_names(self.policy.flags),
+            "owner": self.policy.owner,
+            "limits": {
+                "memory_bytes": self.limits.memory_bytes,
+                "processes": self.limits.processes,
+                "processors": self.limits.processors,
+                "scratch_bytes": self.spec.scratch_bytes,
+            },
+            "daemon": self.daemon,
+            "on_exit": self.on_exit,
+            "timeout_seconds": self.timeout.as_secs_f64(),
+        })
+    }
+}
+
+/// The word that carries the options is replaced by what may be shown of them.
+fn redact_word(word: &OsStr, shown: &OsStr) -> OsString {
+    let names = |text: &OsStr| {
+        text.to_str().map(|text| text.split(',').map(|item| item.split('=').next().unwrap_or_default().to_owned()).collect::<Vec<_>>())
+    };
+    if !shown.is_empty() && names(word).is_some_and(|word| names(shown).is_some_and(|shown| shown == word)) {
+        shown.to_owned()
+    } else {
+        word.to_owned()
+    }
+}
+
+fn file_json(file: &File) -> Value {
+    let (kind, path) = match &file.content {
+        Content::Text(_) => ("text", None),
+        Content::Host(path) => ("copy", Some(path)),
+        Content::HostIfThere(path) => ("copy-if-there", Some(path)),
+    };
+    let shown = |path: &Path| text::escape(path.as_os_str().as_bytes());
+    json!({ "inside": shown(&file.inside), "content": kind, "from": path.map(|path| shown(path)) })
+}
+
+fn flag_names(word: u64) -> Vec<&'static str> {
+    let always = ["nosuid", "nodev"];
+    let asked = options::flag_names(word).filter(|name| !always.contains(name));
+    always.into_iter().chain(asked).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(command: &[&str], options: &str) -> Vec<String> {
+        let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
+        let values = Values { fstype: "t", options, source: OsStr::new("{target}") };
+        expand(&command, &values).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn placeholders_are_filled_once() {
+        let rows: &[(&[&str], &str, &[&str])] = &[
+            (
+                &["m", "-t", "{type}", "-o", "{options}", "{source}", "{target}"],
+                "a=b",
+                &["m", "-t", "t", "-o", "a=b", "{target}", spec::TARGET],
+            ),
+            (&["m", "-o", "{options}", "{target}"], "", &["m", spec::TARGET]),
+            (&["m", "{options}", "{target}"], "", &["m", spec::TARGET]),
+            (&["m", "--opts={options}", "x{type}y"], "", &["m", "--opts=", "xty"]),
+            (&["{unknown}", "{"], "", &["{unknown}", "{"]),
+        ];
+        for (command, options, expected) in rows {
+            assert_eq!(expanded(command, options), *expected);
+        }
+    }
+
+    #[test]
+    fn a_file_option_names_the_copy() {
+        let definition = client::parse("types = [\"x\"]\nfiles = [\"IdentityFile\"]").unwrap();
+        let items = options::parse("IdentityFile=/root/.ssh/id,port=22,Other=/etc/x").unwrap().items;
+        let (items, files) = hand_over_files(items, &definition);
+        assert_eq!(options::join(&items), "IdentityFile=/shorefast/files/0/id,port=22,Other=/etc/x");
+        assert_eq!(files.len(), 1);
+        assert!(matches!(&files[0].content, Content::Host(path) if path == Path::new("/root/.ssh/id")));
+    }
+}

@@ -1,0 +1,117 @@
+//! Making the world agree with the kernel again: after a client's end, after a crash of ours.
+
+use std::time::{Duration, Instant};
+
+use shorefast_sandbox::spec::Ids;
+use shorefast_sandbox::{Cgroup, client};
+
+use crate::error::Error;
+use crate::record::{self, Process, Record, Records};
+use crate::state::{self, State};
+
+/// What a reconciliation did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Report {
+    /// Mounts whose maker was killed: undone.
+    pub abandoned: Vec<String>,
+    /// Mounts that ended while nobody watched: cleaned up.
+    pub ended: Vec<String>,
+}
+
+/// Repairs everything.
+pub fn all(records: &Records) -> Result<Report, Error> {
+    let mut report = Report { abandoned: abandoned(records)?, ..Report::default() };
+    for record in records.all()? {
+        let unwatched = !record.keeper.is_some_and(|keeper| keeper.is_alive());
+        let over = match state::of(&record) {
+            None => true,
+            Some(State::Dead) => !record.keep_dead && unwatched,
+            Some(State::Serving | State::Detached) => false,
+        };
+        if over {
+            clean_up(records, &record);
+            report.ended.push(record.id);
+        }
+    }
+    Ok(report)
+}
+
+/// Undoes what killed processes left half-made. Cheap: reads nothing of the mounts that are well.
+pub fn abandoned(records: &Records) -> Result<Vec<String>, Error> {
+    let ids = records.abandoned()?;
+    for id in &ids {
+        if let Some(slot) = record::ids_of(id) {
+            end_sandbox(slot);
+        }
+        match records.get(id)? {
+            Some(record) => clean_up(records, &record),
+            None => {
+                remove_cgroup(&Cgroup::find(id));
+                records.remove(id);
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// A keeper's last act: its mount has ended, or its maker died.
+pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
+    let Some(record) = records.get(id)? else {
+        abandoned(records)?;
+        return Ok(());
+    };
+    if record.keep_dead && state::of(&record) == Some(State::Dead) {
+        return Ok(());
+    }
+    clean_up(records, &record);
+    Ok(())
+}
+
+/// Ends and removes all that belongs to a mount. Goes on whatever fails: each thing is tried.
+pub fn clean_up(records: &Records, record: &Record) {
+    if let Some(ids) = record::ids_of(&record.id)
+        && (record.host_processes || record.init.is_some_and(|init| init.is_alive()))
+    {
+        end_sandbox(ids);
+    }
+    // Exactly this mount, wherever it is now; never what others have put there.
+    let _ = state::in_its_namespace(record, || shorefast_sys::mount::detach(&record.mount.into()));
+    remove_cgroup(&record.cgroup);
+    records.remove(&record.id);
+}
+
+/// Kills every process of a sandbox, by its ids, which nothing else on the host has.
+fn end_sandbox(ids: Ids) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    client::end_user(ids);
+    while Instant::now() < deadline {
+        let pids = processes_of(ids);
+        if pids.is_empty() {
+            return;
+        }
+        for pid in pids.iter().filter_map(|process| rustix::process::Pid::from_raw(process.pid)) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn processes_of(ids: Ids) -> Vec<Process> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let belongs = |pid: i32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_ascii_whitespace().next()?.parse().ok())?;
+        if ids.contain(uid) { Process::of(pid) } else { None }
+    };
+    entries.flatten().filter_map(|entry| belongs(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// Groups can be removed only after their last process is gone, which takes a moment.
+pub fn remove_cgroup(cgroup: &Cgroup) {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while !cgroup.remove() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

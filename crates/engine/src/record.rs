@@ -1,0 +1,365 @@
+//! One small file per mount. The kernel is the truth; records add what it does not know.
+//!
+//! ```text
+//! /run/shorefast/starting/ID    a mount is being made by the process named in it
+//! /run/shorefast/ID.json        a complete mount, written by rename before it is attached
+//! /run/shorefast/ID.log         the client's output (see sys::ring)
+//! ```
+//! What a killed process left behind is in `starting`, so that the next call finds it without
+//! reading the records of all live mounts.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use shorefast_sandbox::Cgroup;
+use shorefast_sandbox::spec::{Ids, Processes};
+use shorefast_sys as sys;
+
+use crate::client::{Mode, OnExit};
+use crate::error::Error;
+use crate::text;
+
+/// All that is kept of a mount. No options, no environment: nothing that could be a secret.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    pub id: String,
+    #[serde(with = "text")]
+    pub target: PathBuf,
+    #[serde(with = "text")]
+    pub source: OsString,
+    pub fstype: String,
+    pub client: String,
+    pub image: String,
+    pub mode: String,
+    pub since: u64,
+    pub mount: MountId,
+    /// The namespace that the mount was attached in, by inode.
+    pub namespace: u64,
+    /// The sandbox's first process; none for a filesystem that the kernel serves.
+    pub init: Option<Process>,
+    pub daemon: Option<Process>,
+    pub keeper: Option<Process>,
+    pub host_processes: bool,
+    pub cgroup: Cgroup,
+    pub keep_dead: bool,
+}
+
+/// The kernel's name for a mount, in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountId {
+    pub id: u64,
+    pub unique: bool,
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl From<sys::mount::Identity> for MountId {
+    fn from(identity: sys::mount::Identity) -> Self {
+        Self { id: identity.id, unique: identity.unique, major: identity.major, minor: identity.minor }
+    }
+}
+
+impl From<MountId> for sys::mount::Identity {
+    fn from(id: MountId) -> Self {
+        Self { id: id.id, unique: id.unique, major: id.major, minor: id.minor }
+    }
+}
+
+/// A process that cannot be confused with a later one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    pub pid: i32,
+    /// In clock ticks since boot.
+    pub started: u64,
+}
+
+impl Process {
+    pub fn of(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may hold anything, also parentheses.
+        let (_, after) = stat.rsplit_once(')')?;
+        let mut fields = after.split_ascii_whitespace();
+        let is_zombie = fields.next() == Some("Z");
+        let started = fields.nth(18)?.parse().ok()?;
+        (!is_zombie).then_some(Self { pid, started })
+    }
+
+    pub fn own() -> Option<Self> {
+        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    pub fn is_alive(&self) -> bool {
+        Self::of(self.pid).as_ref() == Some(self)
+    }
+}
+
+/// All records of one host.
+#[derive(Clone, Debug)]
+pub struct Records {
+    directory: PathBuf,
+}
+
+/// A mount that is being made. Dropped: as if it had never been tried.
+#[derive(Debug)]
+pub struct Begun<'a> {
+    records: &'a Records,
+    pub id: String,
+    pub ids: Ids,
+    pub log: OwnedFd,
+    done: bool,
+}
+
+/// In `starting/ID`.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Starting {
+    owner: Option<Process>,
+}
+
+impl Records {
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Takes a free id, and with it ids of the host that no other sandbox has.
+    pub fn begin(&self) -> Result<Begun<'_>, Error> {
+        let owner = Starting { owner: Process::own() };
+        let content = serde_json::to_vec(&owner).map_err(|error| self.error(error.into()))?;
+        loop {
+            let slot = random_slot().map_err(|error| self.error(error))?;
+            let id = format!("m{slot:04x}");
+            match self.create(&self.starting(&id), &content) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                result => result.map_err(|error| self.error(error))?,
+            };
+            let begun = |log| Begun { records: self, ids: Ids::of_slot(slot), id: id.clone(), log, done: false };
+            if self.path(&id).exists() {
+                let _ = fs::remove_file(self.starting(&id));
+                continue;
+            }
+            let log = self.create(&self.log(&id), b"");
+            let log = log.inspect_err(|_| drop(fs::remove_file(self.starting(&id)))).map_err(|error| self.error(error))?;
+            return Ok(begun(log.into()));
+        }
+    }
+
+    pub fn log(&self, id: &str) -> PathBuf {
+        self.directory.join(format!("{id}.log"))
+    }
+
+    /// Complete mounts, by id. One that vanishes while we read is not there.
+    pub fn all(&self) -> Result<Vec<Record>, Error> {
+        let ids = self.names(&self.directory)?.into_iter().filter_map(|name| name.strip_suffix(".json").map(str::to_owned));
+        let mut records = Vec::new();
+        for id in ids {
+            records.extend(self.get(&id)?);
+        }
+        records.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        Ok(records)
+    }
+
+    pub fn get(&self, id: &str) -> Result<Option<Record>, Error> {
+        let path = self.path(id);
+        match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Record { path, source }),
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| Error::Record { path, source: error.into() }),
+        }
+    }
+
+    /// Mounts whose maker died before it was done.
+    pub fn abandoned(&self) -> Result<Vec<String>, Error> {
+        let names = self.names(&self.directory.join("starting"))?;
+        Ok(names.into_iter().filter(|id| !self.is_being_made(id)).collect())
+    }
+
+    fn is_being_made(&self, id: &str) -> bool {
+        let path = self.starting(id);
+        match fs::read(&path) {
+            // Gone meanwhile: its maker is done, one way or the other.
+            Err(_) => true,
+            Ok(bytes) => match serde_json::from_slice::<Starting>(&bytes) {
+                Ok(starting) => starting.owner.is_some_and(|owner| owner.is_alive()),
+                // Just created and not yet written, or its maker was killed in between.
+                Err(_) => fs::metadata(&path).is_ok_and(|metadata| is_recent(&metadata)),
+            },
+        }
+    }
+
+    /// Removes all files of a mount.
+    pub fn remove(&self, id: &str) {
+        for path in [self.path(id), self.log(id), self.new_path(id), self.starting(id)] {
+            let _ = fs::remove_file(path);
+        }
+        self.remove_empty_directories();
+    }
+
+    fn finish(&self, id: &str) {
+        let _ = fs::remove_file(self.starting(id));
+    }
+
+    fn remove_empty_directories(&self) {
+        // Only when empty, and made again when needed.
+        if fs::remove_dir(self.directory.join("starting")).is_ok() {
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+
+    fn commit(&self, record: &Record) -> io::Result<()> {
+        let new = self.new_path(&record.id);
+        let mut file = self.create(&new, &serde_json::to_vec(record)?)?;
+        file.flush()?;
+        fs::rename(new, self.path(&record.id))
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.directory.join(format!("{id}.json"))
+    }
+
+    fn new_path(&self, id: &str) -> PathBuf {
+        self.directory.join("starting").join(format!(".{id}.json"))
+    }
+
+    fn starting(&self, id: &str) -> PathBuf {
+        self.directory.join("starting").join(id)
+    }
+
+    /// A new file, readable by root only. Its directory may just have been removed for being empty.
+    fn create(&self, path: &Path, content: &[u8]) -> io::Result<fs::File> {
+        const TRIES: u32 = 1000;
+        for _ in 0..TRIES {
+            match fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(self.directory.join("starting"));
+                    made.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
+                }
+                Err(error) => return Err(error),
+                Ok(mut file) => return file.write_all(content).map(|()| file),
+            }
+        }
+        Err(ErrorKind::NotFound.into())
+    }
+
+    fn names(&self, directory: &Path) -> Result<Vec<String>, Error> {
+        let unreadable = |source| Error::Record { path: directory.to_owned(), source };
+        let entries = match fs::read_dir(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(unreadable)?,
+        };
+        let names: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned())).collect();
+        Ok(names.map_err(unreadable)?.into_iter().filter(|name| !name.starts_with('.')).collect())
+    }
+
+    fn error(&self, source: io::Error) -> Error {
+        Error::Record { path: self.directory.clone(), source }
+    }
+}
+
+impl Begun<'_> {
+    /// From here on, whoever finds the record can clean up or live with the mount.
+    pub fn commit(&self, record: &Record) -> Result<(), Error> {
+        self.records.commit(record).map_err(|source| self.records.error(source))
+    }
+
+    /// The mount is complete, and its maker no longer needed.
+    pub fn finish(mut self) {
+        self.done = true;
+        self.records.finish(&self.id);
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.records.remove(&self.id);
+        }
+    }
+}
+
+/// The ids that belong to a record's name.
+pub fn ids_of(id: &str) -> Option<Ids> {
+    let slot = u16::from_str_radix(id.strip_prefix('m')?, 16).ok()?;
+    (slot < Ids::SLOTS).then(|| Ids::of_slot(slot))
+}
+
+fn random_slot() -> io::Result<u16> {
+    loop {
+        let mut bytes = [0u8; 2];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        let slot = u16::from_ne_bytes(bytes) & 0x7fff;
+        if slot < Ids::SLOTS {
+            return Ok(slot);
+        }
+    }
+}
+
+fn is_recent(metadata: &fs::Metadata) -> bool {
+    const MOMENT: i64 = 2;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    (now - metadata.mtime()).abs() <= MOMENT
+}
+
+impl Record {
+    pub fn mode(mode: Mode) -> String {
+        match mode {
+            Mode::Container => "container".to_owned(),
+        }
+    }
+
+    pub fn keeps_dead(on_exit: OnExit) -> bool {
+        on_exit == OnExit::Keep
+    }
+
+    pub fn shares_processes(processes: Processes) -> bool {
+        processes == Processes::Host
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_begun_and_dropped_never_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::at(directory.path().join("run"));
+        drop(records.begin().unwrap());
+        assert!(!directory.path().join("run").exists());
+    }
+
+    #[test]
+    fn a_live_maker_is_not_disturbed_and_a_dead_one_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::at(directory.path());
+        let begun = records.begin().unwrap();
+        assert_eq!(records.abandoned().unwrap(), [""; 0]);
+        let dead = Starting { owner: Some(Process { pid: 1, started: 1 << 60 }) };
+        fs::write(records.starting(&begun.id), serde_json::to_vec(&dead).unwrap()).unwrap();
+        assert_eq!(records.abandoned().unwrap(), std::slice::from_ref(&begun.id));
+    }
+
+    #[test]
+    fn an_id_names_its_slot() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::at(directory.path());
+        let begun = records.begin().unwrap();
+        assert_eq!(ids_of(&begun.id), Some(begun.ids));
+        for id in ["", "m", "x0001", "mffff", "m0001.json", "../m0001"] {
+            assert_eq!(ids_of(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_alive() {
+        assert!(Process::own().unwrap().is_alive());
+        assert!(!Process { started: 1, ..Process::own().unwrap() }.is_alive());
+    }
+}

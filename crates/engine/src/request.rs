@@ -1,0 +1,28 @@
+//! What somebody wants mounted. Every front makes one of these, and nothing else.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub fstype: Option<String>,
+    pub source: OsString,
+    pub target: PathBuf,
+    pub options: String,
+    pub client: ClientChoice,
+    /// Instead of the definition's image.
+    pub image: Option<String>,
+    pub timeout: Duration,
+}
+
+/// How the client definition is found.
+#[derive(Clone, Debug)]
+pub enum ClientChoice {
+    /// The one that lists the type.
+    ByType,
+    Named(String),
+    File(PathBuf),
+}
+
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,0 +1,226 @@
+//! From a launched client to a mount that it serves.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::fs::{AtFlags, StatxFlags};
+use rustix::io::Errno;
+use shorefast_broker::{Broker, Mounted};
+use shorefast_sandbox::talk::Word;
+use shorefast_sandbox::{Client, Error as SandboxError};
+use shorefast_sys as sys;
+
+use crate::client::Daemon;
+use crate::error::{Error, Said};
+use crate::kill_point::{self, Point};
+
+/// How far the client has come.
+#[derive(Debug, Default)]
+struct Progress {
+    helper: Option<i32>,
+    probe: Option<Probe>,
+    serves: bool,
+}
+
+/// Answers the client's calls until its mount is complete: mounted, served, and its helper ended
+/// well. Anything else is an error, by `deadline` at the latest.
+pub fn until_complete(client: &Client, broker: &mut Broker<'_>, daemon: Daemon, timing: Timing, log: &Path) -> Result<(), Error> {
+    let mut progress = Progress::default();
+    loop {
+        if progress.is_complete(broker, daemon)? {
+            return Ok(());
+        }
+        let result = progress.advance(client, broker, timing);
+        result.map_err(|failure| failure.explain(broker, log))?;
+        progress.follow(broker)?;
+        if let Some(status) = progress.helper {
+            check_helper(status, broker.mounted().is_some(), daemon).map_err(|failure| failure.explain(broker, log))?;
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    pub deadline: Instant,
+    pub allowed: Duration,
+}
+
+/// What went wrong, before client and kernel were asked what they have to say.
+enum Failure {
+    Helper(String),
+    NothingMounted,
+    NotServing(std::io::Error),
+    Ended,
+    Deadline { allowed: Duration, waiting_for: &'static str },
+    Other(Error),
+}
+
+impl Failure {
+    fn explain(self, broker: &Broker<'_>, log: &Path) -> Error {
+        let said = || Said { helper: last_lines(log), refused: broker.refused().iter().map(ToString::to_string).collect() };
+        match self {
+            Self::Helper(status) => Error::Helper { status, said: said() },
+            Self::NothingMounted => Error::NothingMounted { said: said() },
+            Self::NotServing(source) => Error::NotServing { source, said: said() },
+            Self::Ended => Error::ClientEnded { said: said() },
+            Self::Deadline { allowed, waiting_for } => Error::Deadline { seconds: allowed.as_secs(), waiting_for, said: said() },
+            Self::Other(error) => error,
+        }
+    }
+}
+
+impl Progress {
+    fn is_complete(&self, broker: &Broker<'_>, daemon: Daemon) -> Result<bool, Error> {
+        let helper_done = match daemon {
+            Daemon::Forks => self.helper.is_some(),
+            Daemon::Foreground => true,
+        };
+        Ok(broker.mounted().is_some() && self.serves && helper_done)
+    }
+
+    /// Waits for the next thing to happen, and lets it happen.
+    fn advance(&mut self, client: &Client, broker: &mut Broker<'_>, timing: Timing) -> Result<(), Failure> {
+        let left = timing.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Failure::Deadline { allowed: timing.allowed, waiting_for: self.waiting_for(broker) });
+        }
+        let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let (calls, word, probed) = {
+            let listener = broker.listener();
+            let control = client.control();
+            let mut fds = vec![PollFd::new(&listener, PollFlags::IN), PollFd::new(&control, PollFlags::IN)];
+            fds.extend(self.probe.as_ref().map(|probe| PollFd::new(&probe.done, PollFlags::IN)));
+            let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timeout)));
+            ready.map_err(|errno| Failure::Other(Error::Wait(sys::Error::new("poll()", errno))))?;
+            let is = |n: usize, flags: PollFlags| fds.get(n).is_some_and(|fd| fd.revents().intersects(flags));
+            (is(0, PollFlags::IN), is(1, PollFlags::IN | PollFlags::HUP), is(2, PollFlags::IN))
+        };
+        if calls {
+            broker.answer_next().map_err(|error| Failure::Other(Error::Broker(error)))?;
+            kill_point::pass(Point::CallAnswered);
+        }
+        if probed && let Some(probe) = self.probe.take() {
+            probe.finish().map_err(Failure::NotServing)?;
+            self.serves = true;
+        }
+        // After the calls: a helper's last call comes before its end.
+        if word && !calls {
+            self.helper = Some(match client.hear() {
+                Ok(Word::HelperEnded(status)) => status,
+                Ok(Word::NotExecuted(text)) => return Err(Failure::Other(Error::Sandbox(SandboxError::Execute(text)))),
+                Ok(Word::Failed(text)) => return Err(Failure::Other(Error::Sandbox(SandboxError::Inside(text)))),
+                Ok(_) | Err(_) if self.helper.is_some() => return Err(Failure::Ended),
+                Ok(_) | Err(_) => return Err(Failure::Ended),
+            });
+        }
+        Ok(())
+    }
+
+    /// Looks whether a new mount is served; a kernel filesystem always is.
+    fn follow(&mut self, broker: &Broker<'_>) -> Result<(), Error> {
+        match broker.mounted() {
+            None => {
+                self.serves = false;
+                self.probe = None;
+            }
+            Some(mounted) if !mounted.is_fuse => self.serves = true,
+            Some(mounted) if self.probe.is_none() && !self.serves => self.probe = Some(Probe::start(mounted)?),
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    fn waiting_for(&self, broker: &Broker<'_>) -> &'static str {
+        if broker.mounted().is_none() {
+            "the client has not mounted yet"
+        } else if self.serves {
+            "the client mounted and serves, but its helper has not ended"
+        } else {
+            "the client mounted but does not answer"
+        }
+    }
+}
+
+fn check_helper(status: i32, is_mounted: bool, daemon: Daemon) -> Result<(), Failure> {
+    let status = Status(status);
+    match status.code() {
+        Some(0) if is_mounted && daemon == Daemon::Forks => Ok(()),
+        Some(0) if is_mounted => Err(Failure::Ended),
+        Some(0) => Err(Failure::NothingMounted),
+        _ => Err(Failure::Helper(status.to_string())),
+    }
+}
+
+/// A wait status.
+struct Status(i32);
+
+impl Status {
+    fn code(&self) -> Option<i32> {
+        libc::WIFEXITED(self.0).then(|| libc::WEXITSTATUS(self.0))
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code() {
+            Some(code) => write!(out, "exit status {code}"),
+            None => write!(out, "killed by signal {}", libc::WTERMSIG(self.0)),
+        }
+    }
+}
+
+/// Asks a FUSE mount for its root's attributes. The answer comes when the client serves, or at
+/// once if it died; until then the asking thread waits, and only it.
+#[derive(Debug)]
+struct Probe {
+    done: OwnedFd,
+    answer: mpsc::Receiver<rustix::io::Result<()>>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Probe {
+    fn start(mounted: &Mounted) -> Result<Self, Error> {
+        let wait = |text: &'static str| move |errno| Error::Wait(sys::Error::new(text, errno));
+        let done = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(wait("eventfd()"))?;
+        let (signal, root) = (done.try_clone(), mounted.mount.try_clone());
+        let dup =
+            |result: std::io::Result<OwnedFd>| result.map_err(|error| wait("dup()")(Errno::from_io_error(&error).unwrap_or(Errno::MFILE)));
+        let (signal, root) = (dup(signal)?, dup(root)?);
+        let (sender, answer) = mpsc::channel();
+        let ask = move || {
+            let result = rustix::fs::statx(root.as_fd(), c"", AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
+            let result = match result {
+                // Any answer is an answer, an error of the server included; these two are the kernel's: nobody is there.
+                Err(errno @ (Errno::NOTCONN | Errno::CONNABORTED)) => Err(errno),
+                _ => Ok(()),
+            };
+            let _ = sender.send(result);
+            let _ = rustix::io::write(&signal, &1u64.to_ne_bytes());
+        };
+        let thread = std::thread::Builder::new().name("probe".into()).stack_size(64 * 1024).spawn(ask);
+        let thread = thread.map_err(|error| wait("clone()")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)))?;
+        // The broker goes on visiting the sandbox's namespace, which a shared root would forbid.
+        sys::namespace::own_directories().map_err(Error::Wait)?;
+        Ok(Self { done, answer, thread })
+    }
+
+    fn finish(self) -> std::io::Result<()> {
+        let answer = self.answer.recv().unwrap_or(Err(Errno::NOTCONN));
+        let _ = self.thread.join();
+        Ok(answer?)
+    }
+}
+
+/// The end of the client's output, for an error message.
+fn last_lines(log: &Path) -> Vec<String> {
+    const LINES: usize = 10;
+    const WIDTH: usize = 300;
+    let log = sys::ring::Log::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&log.kept);
+    let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let shown = |line: &&str| line.chars().filter(|character| !character.is_control()).take(WIDTH).collect();
+    lines[lines.len().saturating_sub(LINES)..].iter().map(shown).collect()
+}

@@ -1,0 +1,14 @@
+//! Images: a reference in, a directory with a root filesystem out.
+//!
+//! The image is hostile: an archive may hold any name, link or size. What is unpacked stays below
+//! the store's own directory, whatever the archive says, and is used only when it is complete.
+
+pub mod compression;
+pub mod error;
+pub mod reference;
+pub mod store;
+pub mod unpack;
+
+pub use error::Error;
+pub use reference::Reference;
+pub use store::Store;

@@ -1,0 +1,187 @@
+//! Resource limits: one control group per client, in whatever hierarchy the host has.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use shorefast_sys as sys;
+
+use crate::error::Error;
+
+/// What a client may use. Nothing said: no group is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Limits {
+    pub memory_bytes: Option<u64>,
+    pub processes: Option<u64>,
+    /// Processors, such as 0.5.
+    pub processors: Option<f64>,
+}
+
+/// A client's groups: one directory with cgroup v2, one per controller with v1. Dropped: removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cgroup {
+    directories: Vec<PathBuf>,
+}
+
+/// All groups stand below a directory of this name, which goes when the last group goes.
+const PARENT: &str = "shorefast";
+/// Microseconds; the kernel's default.
+const CPU_PERIOD: u64 = 100_000;
+
+/// A file to write in a controller's directory.
+struct Setting {
+    controller: &'static str,
+    v1: &'static str,
+    v2: &'static str,
+    value_v1: String,
+    value_v2: String,
+}
+
+impl Limits {
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        let plain =
+            |controller, v1, v2, value: u64| Setting { controller, v1, v2, value_v1: value.to_string(), value_v2: value.to_string() };
+        let memory = self.memory_bytes.map(|bytes| plain("memory", "memory.limit_in_bytes", "memory.max", bytes));
+        let processes = self.processes.map(|count| plain("pids", "pids.max", "pids.max", count));
+        let processors = self.processors.map(|count| {
+            let quota = (count * CPU_PERIOD as f64) as u64;
+            Setting {
+                controller: "cpu",
+                v1: "cpu.cfs_quota_us",
+                v2: "cpu.max",
+                value_v1: quota.to_string(),
+                value_v2: format!("{quota} {CPU_PERIOD}"),
+            }
+        });
+        [memory, processes, processors].into_iter().flatten().collect()
+    }
+}
+
+impl Cgroup {
+    /// Makes the groups of the client `id`.
+    pub fn create(id: &str, limits: &Limits) -> Result<Self, Error> {
+        let mut cgroup = Self::default();
+        if limits.is_none() {
+            return Ok(cgroup);
+        }
+        let hierarchies = hierarchies();
+        let made = cgroup.fill(id, limits, &hierarchies);
+        if made.is_err() {
+            cgroup.remove();
+        }
+        made.map(|()| cgroup)
+    }
+
+    /// The groups that a client of this id may have, for clean-up when nothing else is known.
+    pub fn find(id: &str) -> Self {
+        let directories = hierarchies().into_iter().map(|hierarchy| hierarchy.mount_point.join(PARENT).join(id));
+        Self { directories: directories.filter(|directory| directory.is_dir()).collect() }
+    }
+
+    fn fill(&mut self, id: &str, limits: &Limits, hierarchies: &[Hierarchy]) -> Result<(), Error> {
+        for setting in limits.settings() {
+            let limit = |path: &Path| {
+                let path = path.to_owned();
+                move |source| Error::Limit { path, source }
+            };
+            let hierarchy = hierarchies.iter().find(|hierarchy| hierarchy.has(setting.controller)).ok_or_else(|| {
+                let source =
+                    std::io::Error::new(ErrorKind::NotFound, format!("no cgroup hierarchy has the {} controller", setting.controller));
+                Error::Limit { path: "/sys/fs/cgroup".into(), source }
+            })?;
+            let parent = hierarchy.mount_point.join(PARENT);
+            let directory = parent.join(id);
+            make_directory(&parent).map_err(limit(&parent))?;
+            if hierarchy.is_v2 {
+                enable(&hierarchy.mount_point, setting.controller).map_err(limit(&hierarchy.mount_point))?;
+                enable(&parent, setting.controller).map_err(limit(&parent))?;
+            }
+            if !self.directories.contains(&directory) {
+                make_directory(&directory).map_err(limit(&directory))?;
+                self.directories.push(directory.clone());
+            }
+            let (name, value) = if hierarchy.is_v2 { (setting.v2, setting.value_v2) } else { (setting.v1, setting.value_v1) };
+            let file = directory.join(name);
+            fs::write(&file, value).map_err(limit(&file))?;
+        }
+        Ok(())
+    }
+
+    /// Where a process joins by writing "0".
+    pub fn entrances(&self) -> Result<Vec<fs::File>, Error> {
+        let open = |directory: &PathBuf| {
+            let path = directory.join("cgroup.procs");
+            fs::OpenOptions::new().write(true).open(&path).map_err(|source| Error::Limit { path, source })
+        };
+        self.directories.iter().map(open).collect()
+    }
+
+    /// Removes the groups; true when none is left. Only rmdir: a group with processes stays.
+    pub fn remove(&self) -> bool {
+        let gone = |path: &PathBuf| match fs::remove_dir(path) {
+            Ok(()) => true,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+        let all_gone = self.directories.iter().filter(|directory| !gone(directory)).count() == 0;
+        for parent in self.directories.iter().filter_map(|directory| directory.parent()) {
+            // Other clients' groups may still be in it.
+            let _ = fs::remove_dir(parent);
+        }
+        all_gone
+    }
+}
+
+struct Hierarchy {
+    mount_point: PathBuf,
+    is_v2: bool,
+    controllers: Vec<String>,
+}
+
+impl Hierarchy {
+    fn has(&self, controller: &str) -> bool {
+        self.controllers.iter().any(|name| name == controller)
+    }
+}
+
+/// Every hierarchy that is mounted here, v1 and v2: many hosts have both.
+fn hierarchies() -> Vec<Hierarchy> {
+    let table = sys::mountinfo::read().unwrap_or_default();
+    let hierarchy = |entry: sys::mountinfo::Entry| match entry.fstype.as_str() {
+        "cgroup" => {
+            let controllers = entry.super_options.to_string_lossy().split(',').map(str::to_owned).collect();
+            Some(Hierarchy { mount_point: entry.mount_point, is_v2: false, controllers })
+        }
+        "cgroup2" => {
+            let controllers = fs::read_to_string(entry.mount_point.join("cgroup.controllers")).unwrap_or_default();
+            let controllers = controllers.split_ascii_whitespace().map(str::to_owned).collect();
+            Some(Hierarchy { mount_point: entry.mount_point, is_v2: true, controllers })
+        }
+        _ => None,
+    };
+    table.into_iter().filter_map(hierarchy).collect()
+}
+
+/// With its parent, which the end of another client may take away at any moment while it is empty.
+fn make_directory(path: &Path) -> std::io::Result<()> {
+    const TRIES: u32 = 100;
+    for _ in 0..TRIES {
+        match fs::create_dir_all(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            result => return result,
+        }
+    }
+    fs::create_dir_all(path)
+}
+
+/// Hands a controller down to a v2 directory's children.
+fn enable(directory: &Path, controller: &str) -> std::io::Result<()> {
+    let file = directory.join("cgroup.subtree_control");
+    let enabled = fs::read_to_string(&file)?;
+    if enabled.split_ascii_whitespace().any(|name| name == controller) { Ok(()) } else { fs::write(file, format!("+{controller}")) }
+}

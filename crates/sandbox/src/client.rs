@@ -1,0 +1,104 @@
+//! A running client, as a guard: dropped, it is killed with all that it started.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::process::Pid;
+use shorefast_sys as sys;
+
+use crate::error::Error;
+use crate::spec::{Identity, Ids, Processes, Spec};
+use crate::talk::{self, Word};
+
+#[derive(Debug)]
+pub struct Client {
+    init: sys::process::Child,
+    control: OwnedFd,
+    identity: Identity,
+    processes: Processes,
+    ids: Ids,
+    watch: Option<Watch>,
+    kept: bool,
+}
+
+/// What hears and sees the client's mounts.
+#[derive(Debug)]
+struct Watch {
+    listener: OwnedFd,
+    namespace: OwnedFd,
+}
+
+impl Client {
+    pub(crate) fn new(init: sys::process::Child, control: OwnedFd, spec: &Spec, ids: Ids) -> Result<Self, Error> {
+        Ok(Self { init, control, identity: spec.identity, processes: spec.processes, ids, watch: None, kept: false })
+    }
+
+    pub(crate) fn watched(&mut self, listener: OwnedFd, namespace: OwnedFd) {
+        self.watch = Some(Watch { listener, namespace });
+    }
+
+    /// The notify descriptor and the sandbox's mount namespace, for the broker; once.
+    pub fn take_watch(&mut self) -> Option<(OwnedFd, OwnedFd)> {
+        self.watch.take().map(|watch| (watch.listener, watch.namespace))
+    }
+
+    /// The sandbox's first process.
+    pub fn pid(&self) -> Pid {
+        self.init.pid
+    }
+
+    /// Readable when the first process has ended.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.init.pidfd.as_fd()
+    }
+
+    /// Readable when [`Client::hear`] has something to say.
+    pub fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    /// The helper's fate.
+    pub fn hear(&self) -> Result<Word, Error> {
+        talk::take(self.control.as_fd())
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The mount is complete: the client lives on without us.
+    pub fn keep(mut self) -> sys::Result<()> {
+        talk::say(self.control.as_fd(), sys::shim::KEEP)?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        // With a pid namespace, the end of its pid 1 is the end of all.
+        self.init.kill_and_reap();
+        if self.processes == Processes::Host {
+            end_user(self.ids);
+        }
+    }
+}
+
+/// Kills every process of a dedicated user, in a process of its own: it has to become that user.
+pub fn end_user(ids: Ids) {
+    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+    let uid = ids.dedicated().to_string();
+    let _ = std::process::Command::new(program).args([END_USER, &uid]).stdin(std::process::Stdio::null()).status();
+}
+
+/// The internal command that [`end_user`] runs.
+pub const END_USER: &str = "__end-user";
+
+/// The body of [`END_USER`].
+pub fn end_this_user(uid: u32) -> sys::Result<()> {
+    sys::privilege::become_user(rustix::process::Uid::from_raw(uid), rustix::process::Gid::from_raw(uid))?;
+    sys::process::kill_all_of_this_user();
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Which system calls a client may make.
+//!
+//! With empty capability sets most of these would fail anyway. The filter is there for the calls
+//! that are dangerous without any capability (attack surface of the kernel), for those that could
+//! make new capabilities (user namespaces), and to hand mount and umount2 to the broker.
+
+use libc::*;
+use rustix::io::Errno;
+use shorefast_sys::seccomp::{Rule, Verdict, When};
+
+/// How abstract unix sockets of the host are kept out of reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbstractSockets {
+    /// Landlock confines them; path sockets inside the sandbox work.
+    Scoped,
+    /// No unix sockets at all but pairs.
+    Denied,
+}
+
+/// The newest call that was considered for this table (open_tree_attr, Linux 6.15; file_getattr and
+/// file_setattr, 6.17). Newer ones do not exist for a client until somebody has looked at them.
+const NEWEST: c_long = 469;
+
+/// Not in libc's tables for every architecture; the numbers are the same on all.
+const SYS_OPEN_TREE_ATTR: c_long = 467;
+const SYS_STATMOUNT: c_long = 457;
+const SYS_LISTMOUNT: c_long = 458;
+
+const NEW_NAMESPACES: u32 =
+    (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) as u32 | CLONE_NEWTIME;
+const CLONE_NEWTIME: u32 = 0x80;
+
+/// To the broker.
+const BROKERED: &[c_long] = &[SYS_mount, SYS_umount2];
+
+/// Missing, so that programs take the older way that we know: the new mount API (util-linux 2.39
+/// falls back to mount(2)), clone3 (its flags are in memory, where a filter cannot look; glibc
+/// falls back to clone), and two that only read what mountinfo shows too.
+const MISSING: &[c_long] = &[
+    SYS_fsopen,
+    SYS_fsconfig,
+    SYS_fsmount,
+    SYS_fspick,
+    SYS_move_mount,
+    SYS_open_tree,
+    SYS_OPEN_TREE_ATTR,
+    SYS_mount_setattr,
+    SYS_STATMOUNT,
+    SYS_LISTMOUNT,
+    SYS_clone3,
+    SYS_io_uring_setup,
+    SYS_io_uring_enter,
+    SYS_io_uring_register,
+];
+
+/// Refused: what no mount client needs.
+const REFUSED: &[c_long] = &[
+    // Other namespaces, other roots.
+    SYS_setns,
+    SYS_pivot_root,
+    SYS_chroot,
+    // Other processes.
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_process_madvise,
+    SYS_kcmp,
+    SYS_pidfd_getfd,
+    SYS_move_pages,
+    SYS_migrate_pages,
+    // Keys: the caller's session keyring is not the client's.
+    SYS_add_key,
+    SYS_request_key,
+    SYS_keyctl,
+    // Large kernel interfaces.
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_fanotify_init,
+    SYS_lookup_dcookie,
+    SYS_open_by_handle_at,
+    SYS_quotactl,
+    SYS_quotactl_fd,
+    SYS_vhangup,
+    SYS_nfsservctl,
+    // The machine.
+    SYS_kexec_load,
+    SYS_kexec_file_load,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_reboot,
+    SYS_swapon,
+    SYS_swapoff,
+    SYS_acct,
+    SYS_syslog,
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_adjtimex,
+    SYS_clock_adjtime,
+    SYS_sethostname,
+    SYS_setdomainname,
+];
+
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[c_long] = &[SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS_uselib, SYS_ustat, SYS_sysfs];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[c_long] = &[];
+
+/// Internet, unix and netlink (getaddrinfo asks the kernel for addresses). Everything else is a
+/// kernel module that nobody audited for this.
+const FAMILIES: &[u32] = &[AF_UNIX as u32, AF_INET as u32, AF_INET6 as u32, AF_NETLINK as u32];
+
+pub fn program(sockets: AbstractSockets) -> Vec<sock_filter> {
+    shorefast_sys::seccomp::compile(&rules(sockets), NEWEST)
+}
+
+fn rules(sockets: AbstractSockets) -> Vec<Rule> {
+    let always = |numbers: &[c_long], verdict: Verdict| -> Vec<Rule> {
+        numbers.iter().map(|number| Rule { number: *number, when: When::Always, verdict }).collect()
+    };
+    let some = |number: c_long, when: When, errno: Errno| Rule { number, when, verdict: Verdict::Refuse(errno) };
+    let mut rules = always(BROKERED, Verdict::Notify);
+    rules.extend(always(MISSING, Verdict::Refuse(Errno::NOSYS)));
+    rules.extend(always(REFUSED, Verdict::Refuse(Errno::PERM)));
+    rules.extend(always(REFUSED_HERE, Verdict::Refuse(Errno::PERM)));
+    rules.extend([
+        some(SYS_clone, When::AnyBit { argument: 0, mask: NEW_NAMESPACES }, Errno::PERM),
+        some(SYS_unshare, When::AnyBit { argument: 0, mask: NEW_NAMESPACES }, Errno::PERM),
+        // A listener of its own would let a client answer for others.
+        some(SYS_seccomp, When::AnyBit { argument: 1, mask: SECCOMP_FILTER_FLAG_NEW_LISTENER as u32 }, Errno::BUSY),
+        some(SYS_ioctl, When::Equals { argument: 1, value: TIOCSTI as u32 }, Errno::PERM),
+        some(SYS_ioctl, When::Equals { argument: 1, value: TIOCLINUX as u32 }, Errno::PERM),
+        some(SYS_personality, When::AnyBit { argument: 0, mask: !(ADDR_NO_RANDOMIZE as u32) & 0x7fff_ffff }, Errno::PERM),
+    ]);
+    if sockets == AbstractSockets::Denied {
+        rules.push(some(SYS_socket, When::Equals { argument: 0, value: AF_UNIX as u32 }, Errno::ACCESS));
+    }
+    rules.push(some(SYS_socket, When::NotIn { argument: 0, values: FAMILIES }, Errno::AFNOSUPPORT));
+    rules
+}

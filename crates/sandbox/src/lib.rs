@@ -1,0 +1,21 @@
+//! The sandbox: a spec and a root filesystem in, a running client out.
+//!
+//! On the other side is a client that is trusted with nothing: its image, its arguments and all
+//! that it does are hostile. It gets the image's files read-only, a bounded scratch space, seven
+//! harmless devices, the host's network, and no way to anything else.
+
+pub mod cgroup;
+pub mod child;
+pub mod client;
+pub mod error;
+pub mod filter;
+pub mod launch;
+pub mod root;
+pub mod spec;
+pub mod talk;
+
+pub use cgroup::Cgroup;
+pub use client::Client;
+pub use error::Error;
+pub use launch::launch;
+pub use spec::Spec;

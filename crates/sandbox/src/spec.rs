@@ -1,0 +1,143 @@
+//! What to run, and in what kind of sandbox. Part of the plan: a value that one can print.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// Where things are inside, whatever they are called on the host.
+pub const TARGET: &str = "/shorefast/target";
+pub const SOURCE: &str = "/shorefast/source";
+pub const FILES: &str = "/shorefast/files";
+
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The helper and its arguments; the first is looked up on the image's PATH.
+    pub command: Vec<OsString>,
+    pub environment: Vec<(String, String)>,
+    pub identity: Identity,
+    pub processes: Processes,
+    /// A host path that the client sees at [`SOURCE`].
+    pub source: Option<PathBuf>,
+    pub files: Vec<File>,
+    pub scratch_bytes: u64,
+}
+
+/// Who the client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// Root of a user namespace of its own, nobody outside.
+    UserNamespace,
+    /// A user of the host that nothing else runs as.
+    DedicatedUser,
+}
+
+/// Which processes the client sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Processes {
+    Own,
+    Host,
+}
+
+/// A file that the client finds at `inside`, its own and readable only by it.
+#[derive(Clone, Debug, Serialize)]
+pub struct File {
+    pub inside: PathBuf,
+    pub content: Content,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Content {
+    Text(String),
+    /// Copied at launch, so that a plan never holds a secret.
+    Host(PathBuf),
+    /// Copied if it is there.
+    HostIfThere(PathBuf),
+}
+
+/// The host's ids of one sandbox. No two sandboxes share any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ids {
+    slot: u16,
+}
+
+/// Ids per user namespace: what images use, nobody (65534) included.
+pub const IDS_PER_NAMESPACE: u32 = 65_536;
+
+impl Ids {
+    /// As many as fit above 2³¹, where no distribution puts users: [`Ids::base`] stays in range.
+    pub const SLOTS: u16 = 32_766;
+
+    pub fn of_slot(slot: u16) -> Self {
+        assert!(slot < Self::SLOTS, "slot out of range");
+        Self { slot }
+    }
+
+    /// The first id of the sandbox's user namespace.
+    pub fn base(self) -> u32 {
+        (1 << 31) + u32::from(self.slot) * IDS_PER_NAMESPACE
+    }
+
+    /// The dedicated user, below 2³¹ for clients that print ids as signed numbers.
+    pub fn dedicated(self) -> u32 {
+        2_000_000_000 + 2 * u32::from(self.slot)
+    }
+
+    /// The client's user on the host.
+    pub fn client(self, identity: Identity) -> u32 {
+        match identity {
+            Identity::UserNamespace => self.base(),
+            Identity::DedicatedUser => self.dedicated(),
+        }
+    }
+
+    /// Pid 1's user on the host: another one, so that the client has no hold on it.
+    pub fn init(self, identity: Identity) -> u32 {
+        match identity {
+            Identity::UserNamespace => self.base() + INIT_INSIDE,
+            Identity::DedicatedUser => self.dedicated() + 1,
+        }
+    }
+
+    /// Whether a process with this uid belongs to the sandbox.
+    pub fn contain(self, uid: u32) -> bool {
+        let namespace = self.base()..self.base() + IDS_PER_NAMESPACE;
+        namespace.contains(&uid) || (self.dedicated()..=self.dedicated() + 1).contains(&uid)
+    }
+}
+
+/// Pid 1's uid as seen in the user namespace.
+pub const INIT_INSIDE: u32 = 65_533;
+
+impl File {
+    /// Whether the file stands where only we decide what is there, in contrast to the image.
+    pub fn is_ours(&self) -> bool {
+        let ours = ["/run", "/tmp", "/root", FILES];
+        ours.iter().any(|top| self.inside.starts_with(top)) || WRITABLE.iter().any(|top| self.inside.starts_with(Path::new("/").join(top)))
+    }
+}
+
+/// Directories below the root that helpers expect to be writable. They start empty.
+pub const WRITABLE: &[&str] = &["var/log", "var/lib", "var/cache", "var/tmp"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_sandboxes_share_an_id() {
+        let ends = |slot| {
+            let ids = Ids::of_slot(slot);
+            [ids.base(), ids.base() + IDS_PER_NAMESPACE - 1, ids.dedicated(), ids.dedicated() + 1]
+        };
+        for slot in [0, 1, 100, Ids::SLOTS - 1] {
+            assert!(ends(slot).iter().all(|id| Ids::of_slot(slot).contain(*id)));
+            for other in [0, 1, 100, Ids::SLOTS - 1].into_iter().filter(|other| *other != slot) {
+                assert!(ends(slot).iter().all(|id| !Ids::of_slot(other).contain(*id)), "{slot} {other}");
+            }
+        }
+    }
+}

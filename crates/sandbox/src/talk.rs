@@ -1,0 +1,109 @@
+//! What the launching process and the sandbox's first process say to each other, over a socket
+//! of packets. Both ends are ours until the client is executed.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+    SocketType,
+};
+use shorefast_sys as sys;
+
+use crate::error::Error;
+
+/// From the sandbox.
+#[derive(Debug)]
+pub enum Word {
+    /// The namespaces stand; the ids have to be mapped and the source moved in.
+    Ready,
+    /// The filter is on, and this hears of the client's calls.
+    Filtered(OwnedFd),
+    /// A step failed.
+    Failed(String),
+    /// The helper could not be executed.
+    NotExecuted(String),
+    /// The helper ended, with this wait status.
+    HelperEnded(i32),
+}
+
+pub const GO: &[u8] = b"G";
+
+const READY: u8 = b'R';
+const FILTERED: u8 = b'L';
+const FAILED: u8 = b'E';
+const NOT_EXECUTED: u8 = b'X';
+
+pub fn pair() -> sys::Result<(OwnedFd, OwnedFd)> {
+    let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    sys::call(|| "socketpair(SOCK_SEQPACKET)".into(), pair)
+}
+
+pub fn say_ready(to: BorrowedFd<'_>) -> sys::Result<()> {
+    say(to, &[READY])
+}
+
+pub fn say_failed(to: BorrowedFd<'_>, text: &str) {
+    // Nobody is left to hear of an error here; the silence itself is noticed.
+    let _ = say(to, &tagged(FAILED, text));
+}
+
+pub fn say_not_executed(to: BorrowedFd<'_>, text: &str) {
+    let _ = say(to, &tagged(NOT_EXECUTED, text));
+}
+
+/// Padded: a packet of four bytes is a wait status.
+fn tagged(tag: u8, text: &str) -> Vec<u8> {
+    [&[tag][..], b"    ", text.as_bytes()].concat()
+}
+
+pub fn say_filtered(to: BorrowedFd<'_>, listener: &OwnedFd) -> sys::Result<()> {
+    let fds = [listener.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let sent = rustix::net::sendmsg(to, &[IoSlice::new(&[FILTERED])], &mut control, SendFlags::NOSIGNAL);
+    sys::call(|| "sendmsg(SCM_RIGHTS)".into(), sent).map(drop)
+}
+
+pub fn say(to: BorrowedFd<'_>, bytes: &[u8]) -> sys::Result<()> {
+    sys::call(|| "send(control)".into(), rustix::net::send(to, bytes, SendFlags::NOSIGNAL)).map(drop)
+}
+
+/// The next word, by `deadline`.
+pub fn hear(from: BorrowedFd<'_>, deadline: Instant) -> Result<Word, Error> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+    let mut fds = [PollFd::new(&from, PollFlags::IN)];
+    match rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timeout))) {
+        Ok(0) => Err(Error::Late),
+        Ok(_) => take(from),
+        Err(errno) => Err(Error::Start(sys::Error::new("poll(control)", errno))),
+    }
+}
+
+/// The word that `poll` said is there.
+pub fn take(from: BorrowedFd<'_>) -> Result<Word, Error> {
+    let mut buffer = [0u8; 4096];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::CMSG_CLOEXEC);
+    let n = sys::call(|| "recvmsg(control)".into(), received).map_err(Error::Start)?.bytes;
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_start().to_owned();
+    match (&buffer[..n], fd) {
+        ([], _) => Err(Error::Ended),
+        ([READY], _) => Ok(Word::Ready),
+        ([FILTERED], Some(listener)) => Ok(Word::Filtered(listener)),
+        ([a, b, c, d], _) => Ok(Word::HelperEnded(i32::from_ne_bytes([*a, *b, *c, *d]))),
+        ([FAILED, rest @ ..], _) => Ok(Word::Failed(text(rest))),
+        ([NOT_EXECUTED, rest @ ..], _) => Ok(Word::NotExecuted(text(rest))),
+        _ => Err(Error::Ended),
+    }
+}

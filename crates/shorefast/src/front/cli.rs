@@ -1,0 +1,200 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use shorefast_broker::policy::Owner;
+use shorefast_engine::plan::{self, Context};
+use shorefast_engine::record::Records;
+use shorefast_engine::request::{ClientChoice, DEFAULT_TIMEOUT, Request};
+use shorefast_engine::unmount::{self, Manner};
+use shorefast_engine::{Error, Host, client, reconcile};
+use shorefast_image::Store;
+
+use crate::front::show;
+use crate::report;
+
+/// Runs any mount client from a container image, without any privilege; the mount appears on the
+/// host as if the client were installed there.
+#[derive(Debug, Parser)]
+#[command(name = "shorefast", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    places: Places,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+struct Places {
+    /// Where records of live mounts are kept
+    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_RUN", default_value = "/run/shorefast")]
+    run_dir: PathBuf,
+    /// Where unpacked images are kept
+    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_ROOT", default_value = "/var/lib/shorefast")]
+    root: PathBuf,
+    /// Where client definitions are read from
+    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_CLIENTS", default_value = client::DIRECTORY)]
+    clients: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Mount SOURCE at TARGET through a client from an image
+    Mount(MountArguments),
+    /// Unmount, end the client, and leave nothing behind
+    Umount(UmountArguments),
+    /// Show all mounts; never waits for a server
+    List {
+        /// A JSON array of {id, target, source, fstype, client, image, mode, pid, state, since}
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show all that is known about one mount
+    Inspect {
+        #[arg(long)]
+        json: bool,
+        target: PathBuf,
+    },
+    /// Show what a mount's client has printed (the newest 64 KiB)
+    Logs {
+        /// Go on showing until the mount ends
+        #[arg(short, long)]
+        follow: bool,
+        target: PathBuf,
+    },
+    /// Clean up after killed processes and ended mounts
+    Reconcile {
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct MountArguments {
+    /// The filesystem type; default: the first type of the chosen client
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    fstype: Option<String>,
+    /// Mount options, separated by commas; may be given more than once
+    #[arg(short, long, value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// Use the client definition of this name
+    #[arg(long, value_name = "NAME", conflicts_with = "client_file")]
+    client: Option<String>,
+    /// Use this client definition
+    #[arg(long, value_name = "FILE")]
+    client_file: Option<PathBuf>,
+    /// Use this image instead of the definition's: dir:ROOTFS or tar:FILE
+    #[arg(long, value_name = "REF")]
+    image: Option<String>,
+    /// Print the plan as JSON and do nothing; needs no root
+    #[arg(long)]
+    dry_run: bool,
+    /// Give up after this time, such as 30s or 2m
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value_t = DEFAULT_TIMEOUT.into())]
+    timeout: humantime::Duration,
+    source: OsString,
+    target: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct UmountArguments {
+    /// Detach now, end when nobody uses it any more
+    #[arg(short, long, conflicts_with = "force")]
+    lazy: bool,
+    /// Whatever it takes: users of the mount get errors
+    #[arg(short, long)]
+    force: bool,
+    #[arg(required = true)]
+    targets: Vec<PathBuf>,
+}
+
+/// `30s`, `2m`; a plain number is seconds.
+fn parse_duration(text: &str) -> Result<humantime::Duration, String> {
+    let duration = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds).into(),
+        Err(_) => text.parse::<humantime::Duration>().map_err(|error| error.to_string())?,
+    };
+    if duration.is_zero() { Err("no time at all".to_owned()) } else { Ok(duration) }
+}
+
+pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no mistakes; everything else is mount(8)'s usage error.
+            let _ = error.print();
+            return Ok(ExitCode::from(u8::from(error.use_stderr())));
+        }
+    };
+    let records = Records::at(&cli.places.run_dir);
+    match cli.command {
+        Command::Mount(arguments) => return mount(arguments, &cli.places),
+        Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
+        Command::List { json } => print(&show::list(&records, json)?),
+        Command::Inspect { json, target } => print(&show::inspect(&records, &target, json)?),
+        Command::Logs { follow, target } => show::logs(&records, &target, follow)?,
+        Command::Reconcile { json } => {
+            require_root()?;
+            print(&show::reconciled(&reconcile::all(&records)?, json));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn mount(arguments: MountArguments, places: &Places) -> Result<ExitCode, Error> {
+    let request = Request {
+        fstype: arguments.fstype,
+        source: arguments.source,
+        target: arguments.target,
+        options: arguments.options.join(","),
+        client: match (arguments.client, arguments.client_file) {
+            (_, Some(file)) => ClientChoice::File(file),
+            (Some(name), None) => ClientChoice::Named(name),
+            (None, None) => ClientChoice::ByType,
+        },
+        image: arguments.image,
+        timeout: arguments.timeout.into(),
+    };
+    let owner = Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() };
+    let plan = plan::make(&request, &Context { clients: places.clients.clone(), owner })?;
+    if arguments.dry_run {
+        print(&format!("{:#}\n", plan.to_json()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let host =
+        Host { run_dir: std::path::absolute(&places.run_dir).unwrap_or_else(|_| places.run_dir.clone()), images: Store::at(&places.root) };
+    shorefast_engine::mount::mount(&plan, &host)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn umount(arguments: &UmountArguments, records: &Records) -> ExitCode {
+    let manner = match (arguments.lazy, arguments.force) {
+        (true, _) => Manner::Lazy,
+        (_, true) => Manner::Force,
+        _ => Manner::Polite,
+    };
+    // Each target is tried; the first failure decides the exit code.
+    let mut result = ExitCode::SUCCESS;
+    for target in &arguments.targets {
+        let unmounted = require_root().and_then(|()| unmount::unmount(records, target, manner));
+        if let Err(error) = unmounted {
+            let code = report::failure(&error);
+            result = if result == ExitCode::SUCCESS { code } else { result };
+        }
+    }
+    result
+}
+
+fn require_root() -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NotRoot) }
+}
+
+/// A reader that went away is not our mistake.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

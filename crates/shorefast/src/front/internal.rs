@@ -1,0 +1,31 @@
+//! What we run ourselves: the keeper's last act, and work in processes that can be abandoned.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use shorefast_engine::record::Records;
+use shorefast_engine::{keeper, reconcile, unmount};
+use shorefast_sandbox::client;
+
+/// `None`: an ordinary call.
+pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
+    let texts: Vec<_> = arguments.iter().skip(1).map(|argument| argument.to_str().unwrap_or_default()).collect();
+    match texts.as_slice() {
+        ["--run-dir", _, command, id] if *command == keeper::ENDED => {
+            let records = Records::at(&arguments[2]);
+            // Nobody is there to hear of a failure; the next call tries again.
+            Some(reconcile::ended(&records, id).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+        }
+        [command, uid] if *command == client::END_USER => {
+            let ended = uid.parse().map(client::end_this_user);
+            Some(if matches!(ended, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        [command, flags, _] if *command == unmount::ATTEMPT => {
+            let flags = flags.parse().ok()?;
+            let errno = unmount::attempt_here(Path::new(&arguments[3]), flags);
+            Some(ExitCode::from(u8::try_from(errno).unwrap_or(u8::MAX)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,9 @@
+//! The binary, as a library so that man pages and completions come from the same definitions.
+
+pub mod front {
+    //! Protocols in, requests out. Nothing is decided here.
+    pub mod cli;
+    pub mod internal;
+    pub mod show;
+}
+pub mod report;

@@ -1,0 +1,17 @@
+//! argv in, exit code out.
+
+use std::process::ExitCode;
+
+use shorefast::{front, report};
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    // Before clap: children of ours, which should start fast and are nobody else's business.
+    if let Some(code) = front::internal::dispatch(&arguments) {
+        return code;
+    }
+    match front::cli::run(arguments) {
+        Ok(code) => code,
+        Err(error) => report::failure(&error),
+    }
+}

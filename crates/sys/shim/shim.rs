@@ -1,0 +1,301 @@
+//! What lives as long as a mount: a few kilobytes, no libc, no heap.
+//!
+//! One program, two roles, chosen by the first letter of argv[0]. Both get their descriptors at
+//! fixed numbers from the process that execs them.
+//!
+//! * `init HELPER_PID` is pid 1 of a sandbox (or its subreaper, when the client shares the host's
+//!   pid namespace). It reaps, copies the client's output into a bounded ring file, tells the
+//!   broker how the helper exited, and ends when its last child does. 3 = control socket,
+//!   4 = read end of the client's output, 5 = ring file.
+//! * `keeper RUN_DIR ID` waits on the host for the end of the mount, then becomes the full
+//!   shorefast binary, which cleans up. 3 = control socket, 4 = what to wait for (a pidfd or an
+//!   inotify descriptor), 5 = the shorefast binary.
+//!
+//! The control socket ties both to the process that is mounting: a byte `k` (keep) releases them
+//! to live on; end of file before that means the mounting process died, and so must the mount.
+//!
+//! This file is compiled on its own by build.rs and embedded in the binary. It cannot use any
+//! crate, so it speaks to the kernel in assembly; that is why it lives in `sys`.
+
+#![no_std]
+#![no_main]
+
+use core::arch::{asm, naked_asm};
+
+const CONTROL: i32 = 3;
+const WATCH: i32 = 4;
+const OUTPUT: i32 = 4;
+const RING: i32 = 5;
+const BINARY: i32 = 5;
+
+/// Must agree with `sys::ring`.
+const RING_HEADER: u64 = 8;
+const RING_BYTES: u64 = 64 * 1024;
+
+#[cfg(target_arch = "x86_64")]
+mod nr {
+    pub const READ: usize = 0;
+    pub const CLOSE: usize = 3;
+    pub const RT_SIGPROCMASK: usize = 14;
+    pub const PWRITE64: usize = 18;
+    pub const SENDTO: usize = 44;
+    pub const WAIT4: usize = 61;
+    pub const EXIT_GROUP: usize = 231;
+    pub const PPOLL: usize = 271;
+    pub const SIGNALFD4: usize = 289;
+    pub const EXECVEAT: usize = 322;
+}
+
+#[cfg(target_arch = "aarch64")]
+mod nr {
+    pub const CLOSE: usize = 57;
+    pub const READ: usize = 63;
+    pub const PWRITE64: usize = 68;
+    pub const PPOLL: usize = 73;
+    pub const SIGNALFD4: usize = 74;
+    pub const EXIT_GROUP: usize = 94;
+    pub const RT_SIGPROCMASK: usize = 135;
+    pub const SENDTO: usize = 206;
+    pub const WAIT4: usize = 260;
+    pub const EXECVEAT: usize = 281;
+}
+
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _start() -> ! {
+    naked_asm!("mov rdi, rsp", "and rsp, -16", "call {main}", "ud2", main = sym main)
+}
+
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _start() -> ! {
+    naked_asm!("mov x0, sp", "bl {main}", "brk #1", main = sym main)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn syscall(number: usize, a: [usize; 6]) -> isize {
+    let result;
+    // SAFETY: the callers below pass only pointers into live local buffers with their true
+    // lengths; the instruction clobbers rcx, r11 and memory, as declared (no `nomem`).
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result,
+             in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+             lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+#[cfg(target_arch = "aarch64")]
+fn syscall(number: usize, a: [usize; 6]) -> isize {
+    let result;
+    // SAFETY: as above; svc preserves every register but x0.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") a[0] => result,
+             in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
+    }
+    result
+}
+
+#[repr(C)]
+struct PollFd {
+    fd: i32,
+    events: i16,
+    revents: i16,
+}
+
+const POLLIN: i16 = 1;
+const EINTR: isize = -4;
+const SIGCHLD: u64 = 17;
+
+fn poll(fds: &mut [PollFd]) {
+    while syscall(nr::PPOLL, [fds.as_mut_ptr() as usize, fds.len(), 0, 0, 0, 0]) == EINTR {}
+}
+
+fn read(fd: i32, buffer: &mut [u8]) -> isize {
+    loop {
+        let n = syscall(nr::READ, [fd as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]);
+        if n != EINTR {
+            return n;
+        }
+    }
+}
+
+fn close(fd: i32) {
+    syscall(nr::CLOSE, [fd as usize, 0, 0, 0, 0, 0]);
+}
+
+fn exit(code: usize) -> ! {
+    loop {
+        syscall(nr::EXIT_GROUP, [code, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// The stack at entry: argc, then argv.
+unsafe extern "C" fn main(stack: *const usize) -> ! {
+    // SAFETY: the kernel puts argc and argc pointers to C strings here; both roles are started
+    // by our own code with the arguments that they read.
+    let arg = |n: usize| unsafe { *stack.add(1 + n) as *const u8 };
+    // SAFETY: argv[0] is at least one byte, see above.
+    match unsafe { *arg(0) } {
+        b'i' => init(parse(arg(1))),
+        b'k' => keeper(arg(1), arg(2)),
+        _ => exit(2),
+    }
+}
+
+fn parse(digits: *const u8) -> i32 {
+    let mut value = 0;
+    let mut at = digits;
+    // SAFETY: a NUL-terminated string, and the loop stops at the first byte that is no digit.
+    while let digit @ b'0'..=b'9' = unsafe { *at } {
+        value = value * 10 + (digit - b'0') as i32;
+        // SAFETY: the byte just read was not the terminator.
+        at = unsafe { at.add(1) };
+    }
+    value
+}
+
+fn init(helper: i32) -> ! {
+    let mask: u64 = 1 << (SIGCHLD - 1);
+    syscall(nr::RT_SIGPROCMASK, [0, &raw const mask as usize, 0, 8, 0, 0]);
+    let children = syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, 0o2004000, 0, 0]) as i32;
+    let mut total = 0u64;
+    let mut fds = [
+        PollFd { fd: children, events: POLLIN, revents: 0 },
+        PollFd { fd: OUTPUT, events: POLLIN, revents: 0 },
+        PollFd { fd: CONTROL, events: POLLIN, revents: 0 },
+    ];
+    // A child may have ended before SIGCHLD was ours to see.
+    reap(helper, &mut total);
+    loop {
+        poll(&mut fds);
+        if fds[1].revents != 0 && copy_output(&mut total) {
+            fds[1].fd = -1;
+        }
+        if fds[0].revents != 0 {
+            let mut info = [0u8; 128];
+            read(children, &mut info);
+            reap(helper, &mut total);
+        }
+        if fds[2].revents != 0 {
+            released_or_exit();
+            fds[2].fd = -1;
+        }
+    }
+}
+
+fn reap(helper: i32, total: &mut u64) {
+    loop {
+        let mut status = 0i32;
+        let pid = syscall(nr::WAIT4, [usize::MAX, &raw mut status as usize, 1, 0, 0, 0]);
+        if pid == 0 {
+            return;
+        }
+        if pid == helper as isize {
+            // Its last words belong in the log before anybody hears that it ended.
+            copy_output(total);
+            // MSG_NOSIGNAL: the broker may be gone, or have let go of us already.
+            syscall(nr::SENDTO, [CONTROL as usize, &raw const status as usize, 4, 0x4000, 0, 0]);
+        } else if pid < 0 && pid != EINTR {
+            copy_output(total);
+            exit(0);
+        }
+    }
+}
+
+/// Empties the pipe into the ring. True: no writer is left.
+fn copy_output(total: &mut u64) -> bool {
+    let mut buffer = [0u8; 1024];
+    loop {
+        let n = read(OUTPUT, &mut buffer);
+        if n <= 0 {
+            return n == 0;
+        }
+        let mut done = 0u64;
+        while done < n as u64 {
+            let at = (*total + done) % RING_BYTES;
+            let part = (n as u64 - done).min(RING_BYTES - at);
+            let from = &raw const buffer as usize + done as usize;
+            syscall(nr::PWRITE64, [RING as usize, from, part as usize, (RING_HEADER + at) as usize, 0, 0]);
+            done += part;
+        }
+        *total += done;
+        syscall(nr::PWRITE64, [RING as usize, total as *const u64 as usize, 8, 0, 0, 0]);
+    }
+}
+
+fn released_or_exit() {
+    let mut byte = [0u8; 1];
+    if read(CONTROL, &mut byte) != 1 || byte[0] != b'k' {
+        exit(1);
+    }
+    close(CONTROL);
+}
+
+fn keeper(run_dir: *const u8, id: *const u8) -> ! {
+    let mut fds = [
+        PollFd { fd: CONTROL, events: POLLIN, revents: 0 },
+        PollFd { fd: WATCH, events: POLLIN, revents: 0 },
+    ];
+    let mut released = false;
+    loop {
+        poll(&mut fds);
+        if fds[0].revents != 0 {
+            let mut byte = [0u8; 1];
+            let n = read(CONTROL, &mut byte);
+            match byte[0] {
+                b'k' if n == 1 => released = true,
+                // The mounting process failed and has cleaned up after itself.
+                b'q' if n == 1 => exit(0),
+                _ => become_cleaner(run_dir, id),
+            }
+            close(CONTROL);
+            fds[0].fd = -1;
+        }
+        if fds[1].revents != 0 {
+            // Before the release the mounting process is in charge: wait for its word.
+            if released {
+                become_cleaner(run_dir, id);
+            }
+            fds[1].fd = -1;
+        }
+        if released && fds[1].fd == -1 {
+            become_cleaner(run_dir, id);
+        }
+    }
+}
+
+fn become_cleaner(run_dir: *const u8, id: *const u8) -> ! {
+    let argv = [c"shorefast".as_ptr().cast(), c"--run-dir".as_ptr().cast(), run_dir, c"__ended".as_ptr().cast(), id, core::ptr::null()];
+    let envp = [core::ptr::null::<u8>()];
+    const AT_EMPTY_PATH: usize = 0x1000;
+    let path = c"".as_ptr() as usize;
+    syscall(nr::EXECVEAT, [BINARY as usize, path, argv.as_ptr() as usize, envp.as_ptr() as usize, AT_EMPTY_PATH, 0]);
+    exit(1)
+}
+
+/// The compiler may call these for array initialisation and copies; there is no libc to ask.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
+    for i in 0..n {
+        // SAFETY: the caller promises n writable bytes; volatile, or this loop becomes a call to itself.
+        unsafe { to.add(i).write_volatile(byte as u8) }
+    }
+    to
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
+    for i in 0..n {
+        // SAFETY: the caller promises n readable and n writable bytes that do not overlap.
+        unsafe { to.add(i).write_volatile(from.add(i).read()) }
+    }
+    to
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    exit(3)
+}

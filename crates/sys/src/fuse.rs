@@ -1,0 +1,36 @@
+//! /dev/fuse.
+
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+use crate::error::{Result, call, checked};
+
+/// Character device 10:229, fixed by the kernel's list of devices.
+pub const MAJOR: u32 = 10;
+pub const MINOR: u32 = 229;
+
+/// `_IOR(229, 0, uint32_t)`
+const FUSE_DEV_IOC_CLONE: libc::c_ulong = 0x8004_e500;
+
+/// A new connection-to-be, opened by us and so in our user namespace.
+pub fn open() -> Result<OwnedFd> {
+    call(|| "open(\"/dev/fuse\")".into(), rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()))
+}
+
+/// By device number, not by name: names in a sandbox mean nothing.
+pub fn is_device(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstat(fd).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == rustix::fs::makedev(MAJOR, MINOR)
+    })
+}
+
+/// Makes `device`, open but not yet mounted, a second end of the connection behind `connected`.
+///
+/// Across user namespaces this works from Linux 6.2; before, it is EINVAL.
+pub fn clone_connection(device: BorrowedFd<'_>, connected: &OwnedFd) -> Result<()> {
+    let number = connected.as_fd().as_raw_fd() as u32;
+    // SAFETY: the ioctl reads one u32 from the pointer, which outlives the call.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), FUSE_DEV_IOC_CLONE, &raw const number) };
+    checked(|| "ioctl(FUSE_DEV_IOC_CLONE)".into(), result.into()).map(drop)
+}

@@ -1,0 +1,37 @@
+//! The kernel, typed. No policy lives here, and nothing of ours is below it: it is the only crate
+//! that may say `unsafe`. What rustix wraps, callers take from rustix; here is the rest.
+
+#![expect(unsafe_code, reason = "this crate is the wall: system calls that rustix does not wrap")]
+
+pub mod error;
+pub mod fuse;
+pub mod landlock;
+pub mod mount;
+pub mod mountinfo;
+pub mod namespace;
+pub mod privilege;
+pub mod process;
+pub mod ring;
+pub mod seccomp;
+pub mod shim;
+
+pub use error::{Error, Result, call};
+
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// A path or an argument as the kernel wants it. A NUL inside cannot be meant.
+pub fn c_string(text: impl AsRef<std::ffi::OsStr>) -> Result<CString> {
+    let text = text.as_ref();
+    CString::new(text.as_bytes()).map_err(|_| Error::new(format!("{text:?}"), rustix::io::Errno::INVAL))
+}
+
+/// What a path looks like in an error: quoted, so that spaces and newlines are visible.
+fn quoted(path: &Path) -> String {
+    format!("{path:?}")
+}
+
+fn cstr_text(text: &CStr) -> String {
+    format!("{:?}", text.to_string_lossy())
+}

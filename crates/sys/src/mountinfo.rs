@@ -1,0 +1,121 @@
+//! /proc/self/mountinfo. Text from the kernel, but with names in it that anybody may have chosen.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+use crate::error::{Result, call};
+use crate::mount::Identity;
+
+/// One mount of the calling thread's namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub id: u64,
+    pub parent: u64,
+    pub major: u32,
+    pub minor: u32,
+    pub root: PathBuf,
+    pub mount_point: PathBuf,
+    pub options: String,
+    pub fstype: String,
+    pub source: OsString,
+    pub super_options: OsString,
+}
+
+impl Entry {
+    /// Whether this is the mount that was identified without a unique id.
+    pub fn is(&self, mount: &Identity) -> bool {
+        !mount.unique && (self.id, self.major, self.minor) == (mount.id, mount.major, mount.minor)
+    }
+}
+
+pub fn read() -> Result<Vec<Entry>> {
+    let path = "/proc/thread-self/mountinfo";
+    Ok(parse(&call(|| format!("read({path:?})"), std::fs::read(path))?))
+}
+
+/// Lines that do not follow the format are left out: the kernel writes none.
+pub fn parse(table: &[u8]) -> Vec<Entry> {
+    table.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Entry> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let mut text = || fields.next().map(unescape);
+    let number = |bytes: Vec<u8>| String::from_utf8(bytes).ok();
+    let id = number(text()?)?.parse().ok()?;
+    let parent = number(text()?)?.parse().ok()?;
+    let device = number(text()?)?;
+    let (major, minor) = device.split_once(':')?;
+    let root = text()?;
+    let mount_point = text()?;
+    let options = text()?;
+    // Optional fields ("shared:1") end with a single dash.
+    while text()? != b"-" {}
+    Some(Entry {
+        id,
+        parent,
+        major: major.parse().ok()?,
+        minor: minor.parse().ok()?,
+        root: path(root),
+        mount_point: path(mount_point),
+        options: String::from_utf8_lossy(&options).into_owned(),
+        fstype: String::from_utf8_lossy(&text()?).into_owned(),
+        source: OsString::from_vec(text()?),
+        super_options: OsString::from_vec(text()?),
+    })
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// The kernel writes space, tab, newline and backslash as a backslash and three octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        match (first, tail) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_line_with_optional_fields_and_escapes() {
+        let line = b"36 35 98:0 /mnt1 /mnt\\040two\\012\xff rw,noatime master:1 shared:7 - ext3 /dev/ro\\134ot rw,errors=continue\n";
+        let entries = parse(line);
+        assert_eq!(entries.len(), 1);
+        let entry = &entries[0];
+        assert_eq!((entry.id, entry.parent, entry.major, entry.minor), (36, 35, 98, 0));
+        assert_eq!(entry.mount_point, path(b"/mnt two\n\xff".to_vec()));
+        assert_eq!((entry.fstype.as_str(), entry.source.to_str()), ("ext3", Some("/dev/ro\\ot")));
+    }
+
+    #[test]
+    fn reads_an_empty_source() {
+        assert_eq!(parse(b"1 0 0:2 / /a rw - tmpfs  rw\n")[0].source, "");
+    }
+
+    #[test]
+    fn leaves_out_what_is_no_line() {
+        assert_eq!(parse(b"1 2 3\n\n36 35 98:0 / /m rw shared:1 ext3\n"), []);
+    }
+
+    #[test]
+    fn reads_this_machine() {
+        assert!(read().unwrap().iter().any(|entry| entry.fstype == "proc"));
+    }
+}

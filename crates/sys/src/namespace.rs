@@ -1,0 +1,95 @@
+//! Entering and leaving namespaces.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+
+use crate::error::{Result, call};
+
+/// A namespace of a process, as a descriptor that keeps it alive.
+pub fn of(pid: Pid, kind: &str) -> Result<OwnedFd> {
+    open(&format!("/proc/{}/ns/{kind}", pid.as_raw_nonzero()))
+}
+
+/// A namespace of the calling thread.
+pub fn own(kind: &str) -> Result<OwnedFd> {
+    open(&format!("/proc/thread-self/ns/{kind}"))
+}
+
+fn open(path: &str) -> Result<OwnedFd> {
+    call(|| format!("open({path:?})"), rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
+}
+
+/// Joins a mount namespace for good.
+pub fn join_mount(namespace: BorrowedFd<'_>) -> Result<()> {
+    call(|| "setns(CLONE_NEWNS)".into(), rustix::thread::move_into_link_name_space(namespace, Some(LinkNameSpaceType::Mount)))
+}
+
+pub fn unshare_mount() -> Result<()> {
+    unshare(UnshareFlags::NEWNS)
+}
+
+pub fn unshare_user() -> Result<()> {
+    unshare(UnshareFlags::NEWUSER)
+}
+
+fn unshare(flags: UnshareFlags) -> Result<()> {
+    // SAFETY: the danger of unshare is CLONE_FILES, which pulls descriptors away from under other
+    // threads' owners; only namespace flags are passed here.
+    call(|| format!("unshare({flags:?})"), unsafe { rustix::thread::unshare_unsafe(flags) })
+}
+
+/// A visit to another mount namespace; dropping it goes back, to the same root and directory.
+///
+/// Root and working directory belong to the process, so this must not run while another thread
+/// resolves paths; the kernel refuses it (EINVAL) when the thread shares them.
+#[derive(Debug)]
+pub struct Visit {
+    home: OwnedFd,
+    root: OwnedFd,
+    directory: OwnedFd,
+}
+
+impl Visit {
+    pub fn to(namespace: BorrowedFd<'_>) -> Result<Self> {
+        let place =
+            |path: &str| call(|| format!("open({path:?}, O_PATH)"), rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()));
+        let visit = Self { home: own("mnt")?, root: place("/")?, directory: place(".")? };
+        join_mount(namespace)?;
+        Ok(visit)
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        // Staying in a hostile view and going on would be worse than ending here.
+        join_mount(self.home.as_fd()).expect("the way back into our own mount namespace is open");
+        rustix::process::fchdir(&self.root).expect("our root directory exists");
+        rustix::process::chroot(".").expect("we had this root before");
+        // The caller's directory may have been removed meanwhile; nothing of ours depends on it.
+        let _ = rustix::process::fchdir(&self.directory);
+    }
+}
+
+/// A mount namespace that holds next to nothing: the one of the kernel's own devtmpfs thread.
+///
+/// A new mount namespace starts as a copy of the creator's, so its price grows with the host's
+/// mount table. Starting from this one makes it constant. `None`: not visible (we are in a pid
+/// namespace of our own) and the caller has to copy the host's.
+pub fn small_mount_namespace() -> Option<OwnedFd> {
+    let threads = std::fs::read_to_string("/proc/2/task/2/children").ok()?;
+    let is_devtmpfs = |pid: &&str| std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"kdevtmpfs\n");
+    let pid = threads.split_ascii_whitespace().find(is_devtmpfs)?;
+    // Somebody else's pid 2 could have a child of that name; only kernel threads have no
+    // executable.
+    let kernel_thread = std::fs::read_link(format!("/proc/{pid}/exe")).is_err();
+    kernel_thread.then(|| open(&format!("/proc/{pid}/ns/mnt")).ok()).flatten()
+}
+
+/// Gives this thread a root and working directory of its own, so that it can visit another mount
+/// namespace while other threads exist.
+pub fn own_directories() -> Result<()> {
+    unshare(UnshareFlags::FS)
+}

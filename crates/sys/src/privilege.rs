@@ -1,0 +1,46 @@
+//! Giving up every privilege, for good.
+
+use rustix::process::{Gid, Uid};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use crate::error::{Result, call};
+
+/// Becomes this user and group, with no supplementary groups. Needs CAP_SETUID and CAP_SETGID
+/// over them; the per-thread calls are enough in a process with one thread.
+pub fn become_user(uid: Uid, gid: Gid) -> Result<()> {
+    call(|| format!("setresgid({})", gid.as_raw()), rustix::thread::set_thread_res_gid(gid, gid, gid))?;
+    call(|| format!("setresuid({})", uid.as_raw()), rustix::thread::set_thread_res_uid(uid, uid, uid))
+}
+
+pub fn drop_groups() -> Result<()> {
+    call(|| "setgroups([])".into(), rustix::thread::set_thread_groups(&[]))
+}
+
+/// Nothing that is executed from here on can gain a privilege.
+pub fn no_new_privileges() -> Result<()> {
+    call(|| "prctl(PR_SET_NO_NEW_PRIVS)".into(), rustix::thread::set_no_new_privs(true))
+}
+
+/// Empties the bounding set, the kernel's own upper limit included: it may know capabilities that
+/// this program does not.
+pub fn empty_bounding_set() -> Result<()> {
+    for number in 0..64 {
+        // SAFETY: prctl with integers only; an unknown capability is EINVAL.
+        let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+        if result != 0 {
+            let errno = rustix::io::Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(rustix::io::Errno::IO);
+            if errno == rustix::io::Errno::INVAL {
+                return Ok(());
+            }
+            return Err(crate::Error::new(format!("prctl(PR_CAPBSET_DROP, {number})"), errno));
+        }
+    }
+    Ok(())
+}
+
+/// Empties the permitted, effective, inheritable and ambient sets.
+pub fn drop_capabilities() -> Result<()> {
+    let none = CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), inheritable: CapabilitySet::empty() };
+    call(|| "prctl(PR_CAP_AMBIENT_CLEAR_ALL)".into(), rustix::thread::clear_ambient_capability_set())?;
+    call(|| "capset(0)".into(), rustix::thread::set_capabilities(None, none))
+}

@@ -1,0 +1,178 @@
+//! Starting processes in namespaces, and ending them.
+
+use std::convert::Infallible;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
+
+use rustix::process::Pid;
+
+use crate::error::{Error, Result, checked};
+
+bitflags::bitflags! {
+    /// Namespaces that a new process starts in.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Fresh: u64 {
+        const PID = libc::CLONE_NEWPID as u64;
+        const IPC = libc::CLONE_NEWIPC as u64;
+        const UTS = libc::CLONE_NEWUTS as u64;
+    }
+}
+
+/// Which side of a fork this is.
+#[derive(Debug)]
+pub enum Fork {
+    Child,
+    Parent(Child),
+}
+
+/// A child process: its number, and a descriptor that cannot be confused with a later process.
+#[derive(Debug)]
+pub struct Child {
+    pub pid: Pid,
+    pub pidfd: OwnedFd,
+}
+
+impl Child {
+    /// SIGKILL, then wait. Used in tear-down, so a process that is already gone is fine.
+    pub fn kill_and_reap(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
+        let options = rustix::process::WaitIdOptions::EXITED;
+        let _ = rustix::process::waitid(rustix::process::WaitId::PidFd(self.pidfd.as_fd()), options);
+    }
+}
+
+/// Forks, the child in fresh namespaces. Must be called while the process has one thread: the
+/// child goes on with a copy of it, allocator and all.
+pub fn fork(fresh: Fresh) -> Result<Fork> {
+    assert_single_threaded();
+    let mut pidfd: libc::c_int = -1;
+    // SAFETY: clone_args is plain integers, for which all zeroes is a valid value.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = libc::CLONE_PIDFD as u64 | fresh.bits();
+    args.pidfd = &raw mut pidfd as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    // SAFETY: without CLONE_VM this is fork(): the child gets a copy of everything, and there is
+    // one thread (asserted above), so no lock is held by a thread that the child lacks. The
+    // kernel writes one int to `pidfd`, which outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
+    let pid = checked(|| format!("clone3({fresh:?})"), result)?;
+    let Some(pid) = Pid::from_raw(pid as i32) else {
+        return Ok(Fork::Child);
+    };
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Fork::Parent(Child { pid, pidfd }))
+}
+
+/// Forks without namespaces and without a pidfd: what is left under a filter that hides clone3.
+/// `None`: this is the child.
+pub fn fork_plainly() -> Result<Option<Pid>> {
+    assert_single_threaded();
+    // SAFETY: one thread (asserted above), so the child's copy of the process is consistent.
+    let result = unsafe { libc::fork() };
+    checked(|| "fork()".into(), result.into()).map(|pid| Pid::from_raw(pid as i32))
+}
+
+fn assert_single_threaded() {
+    #[cfg(debug_assertions)]
+    if let Ok(tasks) = std::fs::read_dir("/proc/self/task") {
+        assert_eq!(tasks.count(), 1, "fork() with threads alive");
+    }
+}
+
+/// Replaces this process by the program behind `file`.
+pub fn exec_fd(file: BorrowedFd<'_>, argv: &[&CStr]) -> Result<Infallible> {
+    let pointers: Vec<_> = argv.iter().map(|arg| arg.as_ptr()).chain([std::ptr::null()]).collect();
+    let environment = [std::ptr::null::<libc::c_char>()];
+    let empty = c"";
+    // SAFETY: both arrays end with NULL and, like the strings they point to, outlive the call.
+    let result = unsafe {
+        libc::syscall(libc::SYS_execveat, file.as_raw_fd(), empty.as_ptr(), pointers.as_ptr(), environment.as_ptr(), libc::AT_EMPTY_PATH)
+    };
+    checked(|| format!("execveat({})", crate::cstr_text(argv[0])), result)?;
+    unreachable!("execveat returned without an error")
+}
+
+/// Replaces this process by `path`, with exactly this environment.
+pub fn exec(path: &CStr, argv: &[CString], environment: &[CString]) -> Error {
+    let pointers = |strings: &[CString]| -> Vec<_> { strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect() };
+    let (argv, environment) = (pointers(argv), pointers(environment));
+    // SAFETY: both arrays end with NULL and, like the strings they point to, outlive the call.
+    let result = unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
+    match checked(|| format!("execve({})", crate::cstr_text(path)), result.into()) {
+        Err(error) => error,
+        Ok(_) => unreachable!("execve returned without an error"),
+    }
+}
+
+/// Ends the process at once, without running anything that was registered by the parent's copy.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit takes an integer and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Signal dispositions and mask as a freshly started program expects them: Rust ignores SIGPIPE,
+/// and what is ignored stays ignored across execve.
+pub fn reset_signals() {
+    for signal in 1..=64 {
+        // SAFETY: SIG_DFL is valid for every signal; those that cannot be changed give EINVAL.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: an all-zero sigset_t is the empty set on Linux.
+    let none: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `none` is a valid set; the old mask is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+}
+
+/// Puts descriptors at their numbers, open across execve; standard ones that are not named get
+/// /dev/null. The child of a fork does this just before it execs. `kept` is lifted out of the way
+/// of the numbers and stays close-on-exec.
+pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -> Result<Option<OwnedFd>> {
+    /// Above every number that is laid out.
+    const CLEAR: i32 = 16;
+    let lift = |fd: BorrowedFd<'_>| {
+        crate::call(|| format!("fcntl(fd {}, F_DUPFD_CLOEXEC)", fd.as_raw_fd()), rustix::io::fcntl_dupfd_cloexec(fd, CLEAR))
+    };
+    let kept = kept.map(lift).transpose()?;
+    let lifted: Vec<_> = places.iter().map(|(fd, to)| Ok((lift(*fd)?, *to))).collect::<Result<_>>()?;
+    let null = crate::call(|| "open(\"/dev/null\")".into(), std::fs::File::options().read(true).write(true).open("/dev/null"))?;
+    let null = lift(null.as_fd())?;
+    (0..3).try_for_each(|standard| place_fd(null.as_fd(), standard))?;
+    lifted.iter().try_for_each(|(fd, to)| place_fd(fd.as_fd(), *to))?;
+    Ok(kept)
+}
+
+fn place_fd(from: BorrowedFd<'_>, to: i32) -> Result<()> {
+    // SAFETY: replacing descriptor `to` is the intent; this runs in a forked child that owns its
+    // whole table and uses nothing but the placed descriptors afterwards.
+    let result = unsafe { libc::dup2(from.as_raw_fd(), to) };
+    checked(|| format!("dup2(fd {}, {to})", from.as_raw_fd()), result.into()).map(drop)
+}
+
+/// Kills every process that runs under `uid`. The caller must have become that user: the kernel
+/// then restricts `kill(-1)` to the user's own processes.
+pub fn kill_all_of_this_user() {
+    // SAFETY: kill takes two integers.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+/// A pidfd for the thread group of `tid`. Before Linux 6.9 a pidfd of a thread that is no group
+/// leader cannot be had, so the group leader is looked up.
+pub fn pidfd_of_thread(tid: Pid) -> Result<OwnedFd> {
+    let open = |pid: Pid, flags: u32| {
+        // SAFETY: two integers in, a descriptor or an error out.
+        let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw_nonzero().get(), flags) };
+        checked(|| format!("pidfd_open({})", pid.as_raw_nonzero()), result)
+            // SAFETY: the call succeeded: a new descriptor that nobody else owns.
+            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    };
+    const PIDFD_THREAD: u32 = libc::O_EXCL as u32;
+    open(tid, PIDFD_THREAD).or_else(|_| open(group_leader(tid)?, 0))
+}
+
+fn group_leader(tid: Pid) -> Result<Pid> {
+    let path = format!("/proc/{}/status", tid.as_raw_nonzero());
+    let status = crate::call(|| format!("read({path:?})"), std::fs::read_to_string(&path))?;
+    let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    leader.and_then(Pid::from_raw).ok_or_else(|| Error::new(format!("Tgid in {path:?}"), rustix::io::Errno::SRCH))
+}

@@ -1,0 +1,74 @@
+//! The bounded log: a header with the number of bytes ever written, then a ring of 64 KiB.
+//! `shim/shim.rs` writes it, knowing only this layout.
+
+use std::io::{Read as _, Result};
+use std::path::Path;
+
+const HEADER: usize = 8;
+const CAPACITY: u64 = 64 * 1024;
+
+/// A log as it stands: how much was ever written, and the newest part of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    pub written: u64,
+    pub kept: Vec<u8>,
+}
+
+impl Log {
+    pub fn read(path: &Path) -> Result<Self> {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)?.read_to_end(&mut bytes)?;
+        Ok(Self::decode(&bytes))
+    }
+
+    /// The part that was written after the first `seen` bytes, as far as it is still there.
+    pub fn since(&self, seen: u64) -> &[u8] {
+        let new = self.written.saturating_sub(seen).min(self.kept.len() as u64);
+        &self.kept[self.kept.len() - new as usize..]
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let Some((header, ring)) = bytes.split_first_chunk::<HEADER>() else {
+            return Self::default();
+        };
+        let written = u64::from_ne_bytes(*header);
+        let kept = if written <= CAPACITY {
+            ring[..ring.len().min(written as usize)].to_vec()
+        } else {
+            let oldest = ((written % CAPACITY) as usize).min(ring.len());
+            [&ring[oldest..], &ring[..oldest]].concat()
+        };
+        Self { written, kept }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(written: u64, ring: &[u8]) -> Vec<u8> {
+        [&written.to_ne_bytes()[..], ring].concat()
+    }
+
+    #[test]
+    fn a_short_log_is_read_as_written() {
+        let log = Log::decode(&ring(5, b"hello"));
+        assert_eq!(log.kept, b"hello");
+        assert_eq!(log.since(3), b"lo");
+    }
+
+    #[test]
+    fn a_wrapped_log_starts_with_its_oldest_byte() {
+        let mut bytes = vec![b'o'; CAPACITY as usize];
+        bytes[..3].copy_from_slice(b"new");
+        let log = Log::decode(&ring(CAPACITY + 3, &bytes));
+        assert_eq!(log.kept.len(), CAPACITY as usize);
+        assert!(log.kept.ends_with(b"new"));
+        assert_eq!(log.since(CAPACITY + 1), b"ew");
+    }
+
+    #[test]
+    fn nothing_written_is_empty() {
+        assert_eq!(Log::decode(b""), Log::default());
+    }
+}

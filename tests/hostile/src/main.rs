@@ -1,0 +1,115 @@
+//! A mount client that is up to no good. Shorefast runs it from an image that holds nothing but this file; every row of
+//! `rows.rs` is one attempt to get out, to mount what it may not, or to hurt the host. No row may succeed.
+//!
+//! ```text
+//! hostile list                 every row: name, group, what it tries
+//! hostile rows TARGET          all rows of the group `batch`
+//! hostile row NAME TARGET      one row
+//! ```
+//! Each row gives a line `row<TAB>name<TAB>refused|succeeded|crashed|hung<TAB>detail` on stderr and in /tmp/results. At
+//! the end the client makes its one legitimate mount, a tmpfs at TARGET (unless a row already spent it), and leaves the lines there as
+//! `results` for the driver on the host: so each launch also shows that the broker still does its work.
+
+#![expect(unsafe_code, reason = "a hostile program makes the system calls that no wrapper offers")]
+
+mod rows;
+
+mod fuse;
+mod outcome;
+mod run;
+mod sandbox;
+mod sys;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use outcome::{Group, Row};
+use sandbox::Sandbox;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    let words: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
+    match words.as_slice() {
+        [verb] if *verb == "list" => list(),
+        [verb, target] if *verb == "rows" => {
+            let batch: Vec<&Row> = rows::ALL.iter().filter(|row| row.group == Group::Batch).collect();
+            attempt(&batch, target)
+        }
+        [verb, name, target] if *verb == "row" => match rows::ALL.iter().find(|row| *name == row.name) {
+            Some(row) => attempt(&[row], target),
+            None => usage(),
+        },
+        // What rows exec themselves as.
+        [verb] if *verb == "privileges" => rows::privilege::report(),
+        [verb] if *verb == "idle" => idle(),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: hostile list | rows TARGET | row NAME TARGET");
+    ExitCode::from(2)
+}
+
+fn list() -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    for row in rows::ALL {
+        let _ = writeln!(out, "{}\t{}\t{}", row.name, row.group, row.what);
+    }
+    ExitCode::SUCCESS
+}
+
+fn idle() -> ExitCode {
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    ExitCode::SUCCESS
+}
+
+fn attempt(rows: &[&Row], target: &OsStr) -> ExitCode {
+    let sandbox = Sandbox::look(target);
+    let mut results = String::new();
+    for row in rows {
+        let verdict = run::row(&sandbox, row);
+        let line = format!("row\t{}\t{verdict}\n", row.name);
+        eprint!("{line}");
+        results.push_str(&line);
+        let _ = fs::write("/tmp/results", &results);
+        if row.group == Group::Batch {
+            clean_up(&sandbox);
+        }
+    }
+    if rows.iter().any(|row| row.group == Group::Failing) {
+        return ExitCode::FAILURE;
+    }
+    deliver(&sandbox, &results)
+}
+
+/// A row of the batch that did mount has been reported; the rows after it shall not meet its mount.
+fn clean_up(sandbox: &Sandbox) {
+    for mount in sandbox.new_mounts() {
+        let _ = sandbox::umount(&sandbox::c_path(&mount.at), libc::MNT_DETACH);
+    }
+}
+
+fn deliver(sandbox: &Sandbox, results: &str) -> ExitCode {
+    let mounted = sandbox.new_mounts();
+    if mounted.iter().any(|mount| mount.fstype.starts_with("fuse")) {
+        // Nobody may be serving it: the lines on stderr have to do.
+        return ExitCode::SUCCESS;
+    }
+    if mounted.is_empty()
+        && let Err(errno) = sandbox::mount(c"hostile", &sandbox.target, c"tmpfs", 0, c"size=1m")
+    {
+        eprintln!("hostile: the legitimate mount at {} was refused: {errno}", sandbox.target_path().display());
+        return ExitCode::FAILURE;
+    }
+    match fs::write(sandbox.target_path().join("results"), results) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hostile: cannot leave the results in {}: {error}", sandbox.target_path().display());
+            ExitCode::FAILURE
+        }
+    }
+}

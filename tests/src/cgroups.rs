@@ -1,0 +1,45 @@
+//! Control groups, version 1 and 2: where a process is, which limits are in force there, and which groups were left behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::processes::Process;
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// A limit as the kernel has it, from the file of whichever version holds the controller.
+pub fn limit(process: &Process, controller: &str, v1_file: &str, v2_file: &str) -> Option<String> {
+    let membership = fs::read_to_string(process.file("cgroup")).ok()?;
+    let path_in = |wanted: &dyn Fn(&str) -> bool| {
+        let fields = |line: &str| -> Option<(String, String)> {
+            let (_, rest) = line.split_once(':')?;
+            rest.split_once(':').map(|(controllers, path)| (controllers.to_owned(), path.trim_start_matches('/').to_owned()))
+        };
+        membership.lines().filter_map(fields).find(|(controllers, _)| wanted(controllers)).map(|(_, path)| path)
+    };
+    let first = path_in(&|controllers| controllers.split(',').any(|one| one == controller))
+        .map(|path| Path::new(ROOT).join(controller).join(path).join(v1_file));
+    let second = || path_in(&str::is_empty).map(|path| Path::new(ROOT).join(path).join(v2_file));
+    let text = fs::read_to_string(first.or_else(second)?).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// Groups that are Shorefast's and have no process. One that stays is a leak, whichever test made it; those of other tests'
+/// living mounts have processes, and so are not here.
+pub fn abandoned() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect_abandoned(Path::new(ROOT), false, &mut found);
+    found
+}
+
+fn collect_abandoned(directory: &Path, below_ours: bool, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    let children: Vec<_> = entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).collect();
+    if below_ours && children.is_empty() && fs::read_to_string(directory.join("cgroup.procs")).is_ok_and(|pids| pids.is_empty()) {
+        found.push(directory.to_owned());
+    }
+    for child in children {
+        let ours = child.file_name().to_string_lossy().starts_with("shorefast");
+        collect_abandoned(&child.path(), below_ours || ours, found);
+    }
+}

@@ -1,0 +1,166 @@
+//! Clients under test, and the two ways to use them: sandboxed by Shorefast, and natively as the oracle that proves the scenario.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::command;
+use crate::{Host, Ran};
+
+/// Where `cargo xtask setup` puts the root filesystems.
+pub(crate) fn images() -> PathBuf {
+    cache().join("images")
+}
+
+pub(crate) fn cache() -> PathBuf {
+    std::env::var_os("SHOREFAST_CACHE").map_or_else(|| std::env::home_dir().expect("HOME is set").join(".cache/shorefast"), PathBuf::from)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The client that is installed on this machine runs with all the rights of root.
+    Native,
+    /// `--image dir:`
+    Directory,
+    /// `--image tar:` with this file of the images directory.
+    Archive(&'static str),
+}
+
+/// A client definition in a file, and the image that has the client.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub definition: PathBuf,
+    image: &'static str,
+}
+
+impl Client {
+    /// One of tests/clients; its image has the same name.
+    pub fn named(name: &'static str) -> Self {
+        let definition = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(name).with_extension("toml");
+        Self { definition, image: name }
+    }
+
+    /// A definition written for one test, with an image of the set-up.
+    pub fn defined(host: &Host, image: &'static str, definition: &str) -> Self {
+        Self { definition: host.file("client.toml", definition), image }
+    }
+
+    /// A client whose helper is a shell script: `$1` is the target.
+    pub fn script(host: &Host, script: &str, more_keys: &str) -> Self {
+        let script = toml::Value::String(script.to_owned());
+        let definition = format!(
+            "types = [\"script\"]\nkernel_types = [\"tmpfs\", \"fuse.script\"]\n{more_keys}\ncommand = [\"sh\", \"-c\", {script}, \"sh\", \"{{target}}\"]\n"
+        );
+        Self::defined(host, "tmpfs", &definition)
+    }
+
+    pub fn image_directory(&self) -> PathBuf {
+        images().join(self.image)
+    }
+}
+
+/// A request to mount; built by the test, done in any `Way`.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    pub client: &'a Client,
+    pub fstype: &'a str,
+    pub source: OsString,
+    pub target: PathBuf,
+    pub options: OsString,
+}
+
+impl<'a> Request<'a> {
+    pub fn new(client: &'a Client, fstype: &'a str, source: impl AsRef<OsStr>, target: impl AsRef<Path>) -> Self {
+        let (source, target) = (source.as_ref().to_owned(), target.as_ref().to_owned());
+        Self { client, fstype, source, target, options: OsString::new() }
+    }
+
+    pub fn options(mut self, options: impl AsRef<OsStr>) -> Self {
+        self.options = options.as_ref().to_owned();
+        self
+    }
+
+    #[track_caller]
+    pub fn mount(&self, host: &Host, way: Way) -> Ran {
+        match way {
+            Way::Native => self.mount_natively(),
+            _ => host.shorefast(&self.arguments(way, &[])),
+        }
+    }
+
+    /// Sandboxed from a directory, which is what most tests want.
+    #[track_caller]
+    pub fn sandboxed(&self, host: &Host) -> Ran {
+        self.mount(host, Way::Directory)
+    }
+
+    /// Arguments for the binary; `more` goes before source and target.
+    pub fn arguments(&self, way: Way, more: &[&str]) -> Vec<OsString> {
+        let mut image = OsString::new();
+        match way {
+            Way::Archive(file) => {
+                image.push("tar:");
+                image.push(images().join(file));
+            }
+            Way::Native | Way::Directory => {
+                image.push("dir:");
+                image.push(self.client.image_directory());
+            }
+        }
+        let mut words: Vec<OsString> = ["mount", "-t", self.fstype].map(OsString::from).into();
+        if !self.options.is_empty() {
+            words.extend(["-o".into(), self.options.clone()]);
+        }
+        words.extend(["--client-file".into(), self.client.definition.clone().into(), "--image".into(), image]);
+        words.extend(more.iter().map(OsString::from));
+        words.extend(["--".into(), self.source.clone(), self.target.clone().into()]);
+        words
+    }
+
+    /// What the definition says, done by root on the machine itself.
+    fn mount_natively(&self) -> Ran {
+        let text = fs::read_to_string(&self.client.definition).expect("a client definition can be read");
+        let definition: Definition = toml::from_str(&text).expect("a client definition is valid");
+        for (path, content) in &definition.provide {
+            fs::write(path, content).unwrap_or_else(|error| panic!("cannot provide {path}: {error}"));
+        }
+        let words = self.fill_in(&definition.command);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).envs(&definition.env);
+        command::finish(command)
+    }
+
+    fn fill_in(&self, command: &[String]) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        for word in command {
+            match word.as_str() {
+                "{type}" => words.push(self.fstype.into()),
+                "{source}" => words.push(self.source.clone()),
+                "{target}" => words.push(self.target.clone().into()),
+                "{options}" if self.options.is_empty() => drop(words.pop()),
+                "{options}" => words.push(self.options.clone()),
+                _ => words.push(word.into()),
+            }
+        }
+        words
+    }
+}
+
+/// What the oracle needs to know of a definition.
+#[derive(Deserialize)]
+struct Definition {
+    #[serde(default = "default_command")]
+    command: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    provide: BTreeMap<String, String>,
+}
+
+fn default_command() -> Vec<String> {
+    ["mount", "-t", "{type}", "-o", "{options}", "{source}", "{target}"].map(str::to_owned).into()
+}

@@ -1,0 +1,156 @@
+//! One test's host: the machine's files, but its own mount table, its own network, and its own /run, /etc and /var.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::process::Signal;
+
+use crate::command::{self, Ran, Running};
+use crate::isolation::{Isolation, mount_overlay, mount_tmpfs};
+use crate::leftovers::Before;
+use crate::processes::{self, Process};
+use crate::skip::skip;
+use crate::wait;
+
+/// Where a test's own files are: a tmpfs that goes away with the test.
+const HOME: &str = "/srv";
+const RUN: &str = "/run/shorefast";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Root {
+    /// Mounts stay where they are made.
+    Private,
+    /// As systemd sets it up: mounts propagate to everybody who listens.
+    Shared,
+}
+
+#[derive(Debug)]
+pub struct Host {
+    before: RefCell<Before>,
+    binary: PathBuf,
+    _isolation: Isolation,
+}
+
+impl Host {
+    /// None: it said why the test is skipped.
+    pub fn new() -> Option<Self> {
+        Self::with_root(Root::Private)
+    }
+
+    pub fn with_root(root: Root) -> Option<Self> {
+        let binary = binary();
+        if let Some(reason) = obstacle(&binary) {
+            skip(&reason);
+            return None;
+        }
+        let isolation = Isolation::enter();
+        if root == Root::Shared {
+            let shared = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
+            mount_change("/", shared).expect("cannot make / shared");
+        }
+        mount_tmpfs("/run");
+        mount_tmpfs(HOME);
+        for directory in ["/etc", "/var/lib", "/var/log", "/var/cache"] {
+            mount_overlay(directory, &Path::new("/run/.changes").join(directory.trim_start_matches('/')));
+        }
+        command::run(&["ip", "link", "set", "lo", "up"]);
+        Some(Self { before: RefCell::new(Before::now()), binary, _isolation: isolation })
+    }
+
+    /// From now on, what is there belongs to the scenery: servers, and mounts that the test itself made.
+    pub fn settle(&self) {
+        self.before.replace(Before::now());
+    }
+
+    #[track_caller]
+    pub fn assert_nothing_left(&self) {
+        self.before.borrow().assert_nothing_left(Path::new(RUN));
+    }
+
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        Path::new(HOME).join(name)
+    }
+
+    /// An empty directory, e.g. to mount on.
+    pub fn directory(&self, name: impl AsRef<Path>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(&path).unwrap_or_else(|error| panic!("cannot create {}: {error}", path.display()));
+        path
+    }
+
+    pub fn file(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+        path
+    }
+
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    pub fn run_directory(&self) -> &Path {
+        Path::new(RUN)
+    }
+
+    #[track_caller]
+    pub fn shorefast<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ran {
+        self.start(arguments).finish()
+    }
+
+    pub fn start<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Running {
+        let mut command = Command::new(&self.binary);
+        command.args(arguments);
+        Running::start(command)
+    }
+
+    #[track_caller]
+    pub fn list(&self) -> Vec<serde_json::Value> {
+        let list = self.shorefast(&["list", "--json"]).succeeds().json();
+        list.as_array().unwrap_or_else(|| panic!("not an array: {list}")).clone()
+    }
+
+    /// Processes in sandboxes that this test started.
+    pub fn sandboxed(&self) -> Vec<Process> {
+        processes::on_this_network().into_iter().filter(Process::is_sandboxed).collect()
+    }
+
+    /// Waits until the client has begun to run.
+    pub fn wait_for_client(&self, name: &str) -> Process {
+        wait::until(&format!("the client {name} to run"), || {
+            self.sandboxed().into_iter().find(|process| process.status("Name").as_deref() == Some(name))
+        })
+    }
+}
+
+impl Drop for Host {
+    /// A failed test leaves servers and clients behind; only what is on this test's own network is ended.
+    fn drop(&mut self) {
+        processes::on_this_network().iter().for_each(|process| process.signal(Signal::KILL));
+    }
+}
+
+fn binary() -> PathBuf {
+    let beside_us = || {
+        let program = std::env::current_exe().expect("a program knows its own path");
+        // target/PROFILE/deps/TEST-HASH
+        program.ancestors().nth(2).expect("test programs are below the target directory").join("shorefast")
+    };
+    std::env::var_os("SHOREFAST_BIN").map_or_else(beside_us, PathBuf::from)
+}
+
+fn obstacle(binary: &Path) -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("needs root".to_owned());
+    }
+    if !binary.exists() {
+        return Some(format!("{} is not built", binary.display()));
+    }
+    if !crate::client::images().is_dir() {
+        return Some("the client images are not built: run `cargo xtask setup`".to_owned());
+    }
+    None
+}

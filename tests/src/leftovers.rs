@@ -1,0 +1,77 @@
+//! Is anything left? Compared with what was there before the test began to mount.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::mountinfo::{self, Mount};
+use crate::processes::{self, Process};
+use crate::{cgroups, wait};
+
+/// Cleaning up after a plain `umount` happens beside it, so it may take a moment.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(crate) struct Before {
+    mounts: Vec<Mount>,
+    processes: Vec<Process>,
+}
+
+impl Before {
+    pub(crate) fn now() -> Self {
+        Self { mounts: mountinfo::here(), processes: processes::on_this_network() }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_nothing_left(&self, run_directory: &Path) {
+        wait::within(GONE_WITHIN, || self.leftovers(run_directory).is_empty().then_some(()));
+        let left = self.leftovers(run_directory);
+        assert!(left.is_empty(), "left behind:\n{left}");
+    }
+
+    fn leftovers(&self, run_directory: &Path) -> Leftovers {
+        let mut files = Vec::new();
+        collect_files(run_directory, &mut files);
+        Leftovers {
+            mounts: mountinfo::here().into_iter().filter(|mount| !self.mounts.contains(mount)).collect(),
+            processes: processes::on_this_network().into_iter().filter(|process| !self.processes.contains(process)).collect(),
+            files,
+            cgroups: cgroups::abandoned(),
+        }
+    }
+}
+
+struct Leftovers {
+    mounts: Vec<Mount>,
+    processes: Vec<Process>,
+    files: Vec<PathBuf>,
+    cgroups: Vec<PathBuf>,
+}
+
+impl Leftovers {
+    fn is_empty(&self) -> bool {
+        self.mounts.is_empty() && self.processes.is_empty() && self.files.is_empty() && self.cgroups.is_empty()
+    }
+}
+
+impl fmt::Display for Leftovers {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.mounts.iter().try_for_each(|mount| writeln!(out, "mount {mount:?}"))?;
+        self.processes.iter().try_for_each(|process| writeln!(out, "process {}", process.describe()))?;
+        self.files.iter().try_for_each(|file| writeln!(out, "file {}", file.display()))?;
+        self.cgroups.iter().try_for_each(|cgroup| writeln!(out, "cgroup {}", cgroup.display()))
+    }
+}
+
+/// A lock file is no record of anything: it may stay, as in every program that locks.
+fn collect_files(directory: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect_files(&entry.path(), files);
+        } else if !entry.file_name().as_encoded_bytes().ends_with(b"lock") {
+            files.push(entry.path());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Real servers on the test's own network. Each is a guard: dropped, the server is gone. Ports are fixed, since no two tests share
+//! a network.
+
+mod gluster;
+mod http;
+mod s3;
+mod sshd;
+mod webdav;
+
+pub use gluster::Gluster;
+pub use s3::S3;
+pub use sshd::Sshd;
+pub use webdav::Webdav;
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+use crate::{Host, wait};
+
+/// A server process with a log that is shown if it does not come up.
+#[derive(Debug)]
+struct Server {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Server {
+    fn start(host: &Host, name: &str, words: &[&str]) -> Self {
+        Self::start_with(host, name, words, |_| ())
+    }
+
+    fn start_with(host: &Host, name: &str, words: &[&str], adjust: impl FnOnce(&mut Command)) -> Self {
+        let log = host.path(format!("{name}.log"));
+        let output = File::create(&log).expect("cannot create a log file");
+        // Also a test that is killed takes its servers along: the kernel does it, when the test's thread ends.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).args(words);
+        command.stderr(output.try_clone().expect("a file can be cloned")).stdout(output);
+        adjust(&mut command);
+        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        Self { child, log }
+    }
+
+    fn wait_until_it_answers(mut self, host: &Host, address: SocketAddr) -> Self {
+        let answer = wait::within(wait::PATIENCE, || {
+            let ended = self.child.try_wait().expect("a child can be asked").is_some();
+            (ended || TcpStream::connect(address).is_ok()).then_some(!ended)
+        });
+        assert_eq!(answer, Some(true), "no server at {address}: {}", fs::read_to_string(&self.log).unwrap_or_default());
+        host.settle();
+        self
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself: then there is nothing to end.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,53 @@
+//! OpenSSH's server with keys of its own, for sshfs.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use super::Server;
+use crate::{Host, command};
+
+const PORT: u16 = 2222;
+
+#[derive(Debug)]
+pub struct Sshd {
+    /// The directory that clients mount.
+    pub share: PathBuf,
+    /// The client's private key, readable by root alone.
+    pub key: PathBuf,
+    _server: Server,
+}
+
+impl Sshd {
+    pub fn start(host: &Host) -> Self {
+        let home = host.directory("ssh");
+        let key = |name: &str| {
+            let path = home.join(name);
+            let file = path.to_str().expect("our own paths are text");
+            command::run(&["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file]);
+            path
+        };
+        let (server_key, client_key) = (key("server"), key("client"));
+        let authorized = client_key.with_extension("pub");
+        let settings = format!(
+            "Port {PORT}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n",
+            server_key.display(),
+            authorized.display(),
+        );
+        let settings = host.file("ssh/sshd_config", settings);
+        fs::create_dir_all("/run/sshd").expect("sshd wants an empty directory to lock itself into");
+        let words = ["/usr/sbin/sshd", "-D", "-e", "-f", settings.to_str().expect("our own paths are text")];
+        let server = Server::start(host, "sshd", &words);
+        let server = server.wait_until_it_answers(host, SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
+        Self { share: host.directory("share"), key: client_key, _server: server }
+    }
+
+    pub fn source(&self) -> String {
+        format!("root@127.0.0.1:{}", self.share.display())
+    }
+
+    pub fn options(&self) -> String {
+        let key = self.key.display();
+        format!("port={PORT},IdentityFile={key},StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null")
+    }
+}

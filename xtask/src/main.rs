@@ -1,0 +1,63 @@
+//! The project's chores, as `cargo xtask CHORE`. In: a checkout and a Debian machine with Rust. Out: tests that ran.
+//!
+//! One file per chore; a new chore is a file with a `pub(crate) fn run(&Args) -> Result<ExitCode>` and a line in `Chore`.
+
+mod guest;
+mod kernels;
+mod setup;
+mod test;
+
+mod apt;
+mod cache;
+mod images;
+mod process;
+mod s3_server;
+mod tally;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Chores of the Shorefast checkout")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Install and build everything the tests need; a second call only looks
+    Setup,
+    /// Fetch the guest kernels that the tests run under
+    Kernels,
+    /// Run a command as root under a guest kernel
+    Guest(guest::Args),
+    /// Check formatting and lints, then run every test here and on each guest kernel
+    Test(test::Args),
+    /// End the guest machine that this runs in; the last thing that its init does
+    #[command(hide = true)]
+    PowerOff,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().chore) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("cargo xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: &Chore) -> Result<ExitCode> {
+    match chore {
+        Chore::Setup => setup::run()?,
+        Chore::Kernels => kernels::run()?,
+        Chore::Guest(args) => return guest::run(args),
+        Chore::Test(args) => return test::run(args),
+        Chore::PowerOff => guest::power_off()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,45 @@
+//! `cargo xtask setup`: a fresh Debian 12 machine with Rust becomes one that can run the tests.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use crate::{apt, cache, images, process, s3_server};
+
+/// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
+const PACKAGES: [&str; 15] = [
+    "bindfs",
+    "ca-certificates",
+    "davfs2",
+    "fuse3",
+    "glusterfs-server",
+    "iproute2",
+    "mmdebstrap",
+    "openssh-server",
+    "python3",
+    "python3-pip",
+    "rclone",
+    "s3fs",
+    "sshfs",
+    "util-linux",
+    "zstd",
+];
+
+pub(crate) fn run() -> Result<()> {
+    ensure!(rustix::process::geteuid().is_root(), "the tests mount and install packages: run this as root");
+    let cache = cache::directory()?;
+    let _lock = cache::lock(&cache)?;
+    apt::ensure_installed(&PACKAGES)?;
+    images::build_all(&cache)?;
+    s3_server::install(&cache)?;
+    ensure_nextest()
+}
+
+/// A machine without cargo-nextest gets it once; it is built from source, which takes minutes.
+fn ensure_nextest() -> Result<()> {
+    if process::exists("cargo-nextest") {
+        return Ok(());
+    }
+    eprintln!("building cargo-nextest");
+    process::run(Command::new("cargo").args(["install", "--quiet", "--locked", "cargo-nextest"]))
+}

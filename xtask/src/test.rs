@@ -1,0 +1,123 @@
+//! `cargo xtask test`: everything that must hold, in one command. Prepares the machine, checks the code, runs the tests here and
+//! under each guest kernel, and closes with `N passed, N failed`.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::guest::Guest;
+use crate::kernels::KERNELS;
+use crate::tally::Tally;
+use crate::{kernels, process, setup};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only this machine's kernel, and no checks of formatting and lints
+    #[arg(long)]
+    quick: bool,
+    /// Only tests whose name contains this
+    filter: Option<String>,
+}
+
+/// One guest runs the tests one after the other on one slow core.
+const GUEST_SECONDS: u32 = 900;
+const GUEST_MEMORY: &str = "1536M";
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    setup::run()?;
+    let mut tally = Tally::default();
+    let mut failures = Vec::new();
+    let mut step = |name: &str, result: Result<Tally>| match result {
+        Ok(counted) => tally += counted,
+        Err(error) => failures.push(format!("{name}: {error:#}")),
+    };
+
+    if !args.quick {
+        step("formatting", check(&["fmt", "--all", "--check"]));
+        step("lints", check(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]));
+    }
+    // The end-to-end tests run the binary, and cargo does not know: without this they would run a stale one.
+    step("build", check(&["build", "--quiet", "--workspace"]));
+    step("tests", run_here(args));
+    if !args.quick {
+        kernels::run()?;
+        let programs = end_to_end_programs()?;
+        for kernel in &KERNELS {
+            step(kernel.version, run_in_guest(kernel.version, &programs, args));
+        }
+    }
+
+    for failure in &failures {
+        eprintln!("failed: {failure}");
+    }
+    println!("{tally}");
+    let good = failures.is_empty() && tally.failed == 0 && tally.passed > 0;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn check(arguments: &[&str]) -> Result<Tally> {
+    eprintln!("cargo {}", arguments.join(" "));
+    process::show(Command::new("cargo").args(arguments)).map(|()| Tally::default())
+}
+
+fn run_here(args: &Args) -> Result<Tally> {
+    let mut command = Command::new("cargo");
+    command
+        .args(["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests=pass", "--config-file", "tests/nextest.toml"])
+        .args(&args.filter);
+    count(command)
+}
+
+/// Test programs as cargo built them, by their names: cargo puts a hash into the file name.
+fn end_to_end_programs() -> Result<Vec<String>> {
+    let arguments = ["test", "--quiet", "--package=shorefast-tests", "--test=*", "--no-run", "--message-format=json"];
+    let messages = process::output(Command::new("cargo").args(arguments))?;
+    let programs: Vec<_> = messages.lines().filter_map(test_program).collect();
+    if programs.is_empty() {
+        return Err(anyhow!("cargo built no end-to-end tests"));
+    }
+    Ok(programs)
+}
+
+fn test_program(message: &str) -> Option<String> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    message.get("executable")?.as_str().map(str::to_owned)
+}
+
+fn run_in_guest(version: &str, programs: &[String], args: &Args) -> Result<Tally> {
+    eprintln!("guest kernel {version}");
+    let guest = Guest { kernel: version, memory: GUEST_MEMORY, timeout_seconds: GUEST_SECONDS };
+    let filter = args.filter.iter().map(String::as_str).collect::<Vec<_>>();
+    // A failed program must not hide the others; their counts tell what failed.
+    let each = r#"filter=$1; shift; for program; do "$program" --test-threads=1 $filter; done"#;
+    let mut command = vec!["sh".to_owned(), "-c".to_owned(), each.to_owned(), "sh".to_owned(), filter.concat()];
+    command.extend(programs.iter().cloned());
+
+    let mut tally = Tally::default();
+    let status = guest.run(&command, |line| {
+        let line = String::from_utf8_lossy(line);
+        print!("[{version}] {line}");
+        tally += Tally::of_line(&line);
+    })?;
+    status.map(|_| tally).ok_or_else(|| anyhow!("the guest died, {tally} before that"))
+}
+
+/// Shows what a test runner prints while it prints it, and adds up its results.
+fn count(mut command: Command) -> Result<Tally> {
+    let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone().context("cannot clone a pipe")?).stderr(writer);
+    let mut child = command.spawn().context("cannot start cargo")?;
+    drop(command); // it holds the pipe's other end: we would wait for ourselves
+    let mut tally = Tally::default();
+    for line in BufReader::new(reader).lines() {
+        let line = line.context("cannot read the tests' output")?;
+        println!("{line}");
+        tally += Tally::of_line(&line);
+    }
+    let status = child.wait().context("cannot wait for cargo")?;
+    if !status.success() && tally.failed == 0 {
+        return Err(anyhow!("the test runner gave up: {status}"));
+    }
+    Ok(tally)
+}
