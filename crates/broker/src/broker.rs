@@ -80,12 +80,10 @@ impl<'a> Broker<'a> {
         Ok(())
     }
 
-    /// The client's helper is done: the mount leaves its sight and becomes the caller's.
-    pub fn finish(mut self) -> Result<Option<Mounted>, Error> {
-        if self.mounted.is_some() {
-            self.view.hide().map_err(Error::View)?;
-        }
-        Ok(self.mounted.take())
+    /// The mount is complete and becomes the caller's. The client's view of it is left to whoever
+    /// ends the view.
+    pub fn finish(self) -> Option<Mounted> {
+        self.mounted
     }
 
     fn copy(&self, notification: &Notification) -> Result<Call, Refusal> {

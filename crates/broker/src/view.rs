@@ -10,12 +10,13 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use shorefast_sys as sys;
-use sys::namespace::Visit;
+use sys::namespace::Home;
 
 use crate::error::Error;
 
 #[derive(Debug)]
 pub struct View {
+    home: Home,
     namespace: OwnedFd,
     root: OwnedFd,
     target: PathBuf,
@@ -33,7 +34,8 @@ struct Place {
 impl View {
     /// `target`: where the client is told to mount, as an absolute path in `namespace`.
     pub fn new(namespace: OwnedFd, target: PathBuf) -> Result<Self, Error> {
-        let visit = Visit::to(namespace.as_fd()).map_err(Error::View)?;
+        let home = Home::here().map_err(Error::View)?;
+        let visit = home.visit(namespace.as_fd()).map_err(Error::View)?;
         let open = |path: &Path| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             sys::call(|| format!("open({path:?}, O_PATH)"), rustix::fs::open(path, flags, Mode::empty())).map_err(Error::View)
@@ -41,7 +43,7 @@ impl View {
         let root = open(Path::new("/"))?;
         let place = Place::of(open(&target)?.as_fd()).map_err(Error::View)?;
         drop(visit);
-        Ok(Self { namespace, root, target, place })
+        Ok(Self { home, namespace, root, target, place })
     }
 
     /// Whether `path`, said by thread `tid`, is the target. Only before something is mounted
@@ -66,7 +68,7 @@ impl View {
 
     /// Shows a detached mount to the client, and gives a detached copy for the host.
     pub fn show(&self, mount: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
-        let _visit = Visit::to(self.namespace.as_fd())?;
+        let _visit = self.home.visit(self.namespace.as_fd())?;
         sys::mount::attach(mount, rustix::fs::CWD, &self.target)?;
         self.copy_or_hide()
     }
@@ -75,7 +77,7 @@ impl View {
     /// length, and options that just the filesystem itself can take apart.
     pub fn mount_here(&self, source: &[u8], fstype: &str, flags: u64, data: &[u8]) -> sys::Result<OwnedFd> {
         let (source_text, data) = (sys::c_string(os(source))?, sys::c_string(os(data))?);
-        let _visit = Visit::to(self.namespace.as_fd())?;
+        let _visit = self.home.visit(self.namespace.as_fd())?;
         let flags = MountFlags::from_bits_retain(flags as u32);
         let result = rustix::mount::mount(source_text.as_c_str(), &self.target, fstype, flags, data.as_c_str());
         sys::call(|| format!("mount({:?}, {fstype:?})", os(source)), result)?;
@@ -85,7 +87,7 @@ impl View {
     /// Takes the mount out of the client's sight. It would otherwise keep the filesystem alive
     /// after the host's umount.
     pub fn hide(&self) -> sys::Result<()> {
-        let _visit = Visit::to(self.namespace.as_fd())?;
+        let _visit = self.home.visit(self.namespace.as_fd())?;
         self.unmount()
     }
 

@@ -8,6 +8,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::inotify;
+use shorefast_sandbox::spec::TARGET;
+use shorefast_sandbox::talk;
 use shorefast_sys as sys;
 use sys::process::{Child, Fork, Fresh};
 use sys::{Result, call};
@@ -25,34 +27,47 @@ pub struct Keeper {
     released: bool,
 }
 
-/// Waits for `watch` to become readable: a pidfd, or an inotify descriptor.
-pub fn start(run_dir: &Path, id: &str, watch: BorrowedFd<'_>, program: &OwnedFd) -> Result<Keeper> {
+/// What a keeper can be asked to watch.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    /// The sandbox's first process, as a pidfd.
+    pub sandbox: BorrowedFd<'a>,
+    /// The sandbox's mount namespace, where the client sees its mount. Seen there, it would stay
+    /// alive after the host's umount: the keeper takes it away.
+    pub view: BorrowedFd<'a>,
+    pub filesystem: Option<&'a FilesystemEnd>,
+}
+
+/// Started while no mount exists yet: until it has executed its program, it holds whatever we hold.
+pub fn start(run_dir: &Path, id: &str, watch: &Watch<'_>, program: &OwnedFd) -> Result<Keeper> {
     let binary = call(|| "open(\"/proc/self/exe\")".into(), File::open("/proc/self/exe"))?;
-    let arguments = [sys::c_string("keeper")?, sys::c_string(run_dir)?, sys::c_string(id)?];
-    let pair = rustix::net::socketpair(
-        rustix::net::AddressFamily::UNIX,
-        rustix::net::SocketType::SEQPACKET,
-        rustix::net::SocketFlags::CLOEXEC,
-        None,
-    );
-    let (control, theirs) = call(|| "socketpair()".into(), pair)?;
+    let home = sys::namespace::own("mnt")?;
+    let arguments = [sys::c_string("keeper")?, sys::c_string(run_dir)?, sys::c_string(id)?, sys::c_string(TARGET)?];
+    let (control, theirs) = talk::pair()?;
     match sys::process::fork(Fresh::empty())? {
         Fork::Parent(process) => Ok(Keeper { process, control, released: false }),
         Fork::Child => {
             drop(control);
-            let _ = become_keeper(&theirs, watch, &binary, program, &arguments);
+            let mut places = vec![
+                (theirs.as_fd(), sys::shim::CONTROL),
+                (watch.sandbox, sys::shim::SANDBOX),
+                (binary.as_fd(), sys::shim::BINARY),
+                (watch.view, sys::shim::VIEW),
+                (home.as_fd(), sys::shim::HOME),
+            ];
+            places.extend(watch.filesystem.map(|end| (end.0.as_fd(), sys::shim::FILESYSTEM)));
+            let _ = become_keeper(&places, program, &arguments);
             sys::process::exit_now(1)
         }
     }
 }
 
-fn become_keeper(control: &OwnedFd, watch: BorrowedFd<'_>, binary: &File, program: &OwnedFd, arguments: &[CString]) -> Result<()> {
+fn become_keeper(places: &[(BorrowedFd<'_>, i32)], program: &OwnedFd, arguments: &[CString]) -> Result<()> {
     sys::process::reset_signals();
     call(|| "setsid()".into(), rustix::process::setsid())?;
     call(|| "chdir(\"/\")".into(), rustix::process::chdir("/"))?;
-    let places = [(control.as_fd(), sys::shim::CONTROL), (watch, sys::shim::WATCH), (binary.as_fd(), sys::shim::BINARY)];
     let arguments: Vec<_> = arguments.iter().map(CString::as_c_str).collect();
-    sys::shim::become_it(program.as_fd(), &arguments, &places).map(drop)
+    sys::shim::become_it(program.as_fd(), &arguments, places).map(drop)
 }
 
 impl Keeper {
@@ -60,10 +75,16 @@ impl Keeper {
         Process::of(self.process.pid.as_raw_nonzero().get())
     }
 
-    /// From here on the mount is the keeper's to clean up.
+    /// From here on the mount is the keeper's to clean up, when its sandbox ends.
     pub fn release(mut self) -> Result<()> {
         self.released = true;
         self.say(sys::shim::KEEP)
+    }
+
+    /// The same for a filesystem that the kernel serves, when that ends.
+    pub fn release_to_filesystem(mut self) -> Result<()> {
+        self.released = true;
+        self.say(sys::shim::KEEP_FILESYSTEM)
     }
 
     fn say(&self, word: &[u8]) -> Result<()> {
@@ -80,13 +101,20 @@ impl Drop for Keeper {
     }
 }
 
-/// Becomes readable when the filesystem behind `mount` is gone for good. Does not hold it. `None`:
-/// the kernel grants no more of these (fs.inotify.max_user_instances); the record then stays until
-/// the next call of ours.
-pub fn end_of_filesystem(mount: &OwnedFd) -> Option<OwnedFd> {
-    let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).ok()?;
-    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(mount));
-    // Something has to be watched for IN_UNMOUNT to be reported with it; this never happens to a root.
-    inotify::add_watch(&watch, path.as_str(), inotify::WatchFlags::DELETE_SELF).ok()?;
-    Some(watch)
+/// Becomes readable when a filesystem is gone for good. Does not hold it.
+#[derive(Debug)]
+pub struct FilesystemEnd(OwnedFd);
+
+impl FilesystemEnd {
+    /// `None`: the kernel grants no more of these (fs.inotify.max_user_instances).
+    pub fn prepare() -> Option<Self> {
+        inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).ok().map(Self)
+    }
+
+    pub fn watch(&self, mount: &OwnedFd) -> Result<()> {
+        let path = format!("/proc/thread-self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(mount));
+        // IN_UNMOUNT is reported with any watch; what this one asks for never happens to a root.
+        let added = inotify::add_watch(&self.0, path.as_str(), inotify::WatchFlags::DELETE_SELF);
+        call(|| "inotify_add_watch()".into(), added).map(drop)
+    }
 }

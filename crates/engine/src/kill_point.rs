@@ -24,9 +24,8 @@ points! {
     KeeperStarted,
     /// After a call of the client was answered.
     CallAnswered,
+    /// Complete and on record, but not attached.
     Served,
-    ViewLeft,
-    RecordCommitted,
     Attached,
     KeeperReleased,
     ClientReleased,

@@ -2,6 +2,7 @@
 //! it undoes the step, so an error anywhere leaves nothing behind. A kill leaves what the keeper
 //! or the next call cleans up.
 
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -14,17 +15,17 @@ use shorefast_sys as sys;
 
 use crate::attach::{self, Target};
 use crate::error::Error;
-use crate::keeper::{self, Keeper};
+use crate::keeper::{self, FilesystemEnd, Keeper, Watch};
 use crate::kill_point::{self, Point};
 use crate::record::{Begun, Process, Record, Records};
-use crate::serve::{self, Timing};
+use crate::serve::{self, Terms};
 use crate::{Host, Plan, reconcile};
 
-pub fn mount(plan: &Plan, host: &Host) -> Result<Record, Error> {
+pub fn mount(plan: &Plan, host: &Host) -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
-    let timing = Timing { deadline: Instant::now() + plan.timeout, allowed: plan.timeout };
+    let deadline = Instant::now() + plan.timeout;
     let target = attach::open(&plan.target)?;
     kill_point::pass(Point::TargetOpened);
     let rootfs = host.images.resolve(&plan.image).map_err(Error::Image)?;
@@ -37,40 +38,33 @@ pub fn mount(plan: &Plan, host: &Host) -> Result<Record, Error> {
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
     kill_point::pass(Point::CgroupMade);
     let program = sys::shim::program().map_err(Error::Keeper)?;
-    let around =
-        Surroundings { rootfs: &rootfs, ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline: timing.deadline };
+    let around = Surroundings { rootfs: &rootfs, ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
     let mut client = launch(&plan.spec, &around)?;
     kill_point::pass(Point::ClientLaunched);
-    let early_keeper = if serves_itself(plan) { Some(start_keeper(&records, &begun, client.pidfd(), &program)?) } else { None };
+    let (listener, namespace) = client.take_watch().expect("a launched client is watched");
+    let filesystem_end = if serves_itself(plan) { None } else { FilesystemEnd::prepare() };
+    let watch = Watch { sandbox: client.pidfd(), view: namespace.as_fd(), filesystem: filesystem_end.as_ref() };
+    let keeper = keeper::start(records.directory(), &begun.id, &watch, &program).map_err(Error::Keeper)?;
     kill_point::pass(Point::KeeperStarted);
 
-    let (listener, namespace) = client.take_watch().expect("a launched client is watched");
     let view = View::new(namespace, TARGET.into()).map_err(Error::Broker)?;
     let mut broker = Broker::new(listener, &plan.policy, view);
-    serve::until_complete(&client, &mut broker, plan.daemon, timing, &records.log(&begun.id))?;
+    let log = records.log(&begun.id);
+    let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log };
+    let commit = |mounted: &Mounted| begun.commit(&describe(plan, &target, &begun, mounted, &client, &keeper, &cgroup.0)?);
+    serve::until_complete(&client, &mut broker, &terms, commit)?;
+    let mounted = broker.finish().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
-    let mounted = broker.finish().map_err(Error::Broker)?.expect("a complete mount is mounted");
-    kill_point::pass(Point::ViewLeft);
-
-    let keeper = match early_keeper {
-        Some(keeper) if mounted.is_fuse => Some(keeper),
-        _ if mounted.is_fuse => Some(start_keeper(&records, &begun, client.pidfd(), &program)?),
-        _ => keeper::end_of_filesystem(&mounted.mount)
-            .map(|watch| start_keeper(&records, &begun, std::os::fd::AsFd::as_fd(&watch), &program))
-            .transpose()?,
-    };
-    let record = describe(plan, &target, &begun, &mounted, &client, keeper.as_ref(), &cgroup.0)?;
-    begun.commit(&record)?;
-    kill_point::pass(Point::RecordCommitted);
     let attached = attach::at(&mounted.mount, mounted.identity, &target)?;
     kill_point::pass(Point::Attached);
-    keeper.map_or(Ok(()), Keeper::release).map_err(Error::Keeper)?;
-    kill_point::pass(Point::KeeperReleased);
     if mounted.is_fuse {
+        keeper.release().map_err(Error::Keeper)?;
+        kill_point::pass(Point::KeeperReleased);
         client.keep().map_err(Error::Keeper)?;
         cgroup.keep();
     } else {
-        // A kernel filesystem needs its client no more.
+        release_kernel_mount(keeper, filesystem_end, &mounted)?;
+        kill_point::pass(Point::KeeperReleased);
         drop(client);
         drop(cgroup);
     }
@@ -78,7 +72,7 @@ pub fn mount(plan: &Plan, host: &Host) -> Result<Record, Error> {
     attached.keep();
     begun.finish();
     kill_point::pass(Point::RecordFinished);
-    Ok(record)
+    Ok(())
 }
 
 /// Launches as planned, or without a user namespace where the source's filesystem cannot show its
@@ -98,13 +92,13 @@ fn serves_itself(plan: &Plan) -> bool {
     plan.policy.kernel_types.iter().all(|fstype| fstype == "fuse" || fstype.starts_with("fuse."))
 }
 
-fn start_keeper(
-    records: &Records,
-    begun: &Begun<'_>,
-    watch: std::os::fd::BorrowedFd<'_>,
-    program: &std::os::fd::OwnedFd,
-) -> Result<Keeper, Error> {
-    keeper::start(records.directory(), &begun.id, watch, program).map_err(Error::Keeper)
+/// A kernel filesystem needs its client no more, only somebody who removes the record at its end.
+/// Where the kernel grants no such watch, the next call of ours does that.
+fn release_kernel_mount(keeper: Keeper, end: Option<FilesystemEnd>, mounted: &Mounted) -> Result<(), Error> {
+    match end {
+        Some(end) => end.watch(&mounted.mount).and_then(|()| keeper.release_to_filesystem()).map_err(Error::Keeper),
+        None => Ok(()),
+    }
 }
 
 fn describe(
@@ -113,7 +107,7 @@ fn describe(
     begun: &Begun<'_>,
     mounted: &Mounted,
     client: &Client,
-    keeper: Option<&Keeper>,
+    keeper: &Keeper,
     cgroup: &Cgroup,
 ) -> Result<Record, Error> {
     let init = Process::of(client.pid().as_raw_nonzero().get()).filter(|_| mounted.is_fuse);
@@ -130,18 +124,11 @@ fn describe(
         mount: mounted.identity.into(),
         namespace: namespace.map_err(|source| Error::Record { path: "/proc/thread-self/ns/mnt".into(), source })?.ino(),
         init,
-        daemon: init.and_then(|init| first_child(init.pid)),
-        keeper: keeper.and_then(Keeper::process),
+        keeper: keeper.process(),
         host_processes: Record::shares_processes(plan.spec.processes),
         cgroup: cgroup.clone(),
         keep_dead: Record::keeps_dead(plan.on_exit),
     })
-}
-
-/// The daemon: what the helper left to the sandbox's first process.
-fn first_child(init: i32) -> Option<Process> {
-    let children = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children")).ok()?;
-    children.split_ascii_whitespace().find_map(|pid| Process::of(pid.parse().ok()?))
 }
 
 /// Dropped: the groups go, once their processes have.

@@ -40,10 +40,17 @@ pub fn all(records: &Records) -> Result<Report, Error> {
 pub fn abandoned(records: &Records) -> Result<Vec<String>, Error> {
     let ids = records.abandoned()?;
     for id in &ids {
-        if let Some(slot) = record::ids_of(id) {
-            end_sandbox(slot);
+        let record = records.get(id)?;
+        if let Some(record) = record.as_ref().filter(|record| state::of(record) == Some(State::Serving)) {
+            // Killed after its work was done. Should its client be about to end as well, the
+            // keeper sees to that.
+            records.adopt(&record.id);
+            continue;
         }
-        match records.get(id)? {
+        if let Some(ids) = record::ids_of(id) {
+            end_sandbox(ids);
+        }
+        match record {
             Some(record) => clean_up(records, &record),
             None => {
                 remove_cgroup(&Cgroup::find(id));

@@ -42,7 +42,6 @@ pub struct Record {
     pub namespace: u64,
     /// The sandbox's first process; none for a filesystem that the kernel serves.
     pub init: Option<Process>,
-    pub daemon: Option<Process>,
     pub keeper: Option<Process>,
     pub host_processes: bool,
     pub cgroup: Cgroup,
@@ -155,12 +154,14 @@ impl Records {
         self.directory.join(format!("{id}.log"))
     }
 
-    /// Complete mounts, by id. One that vanishes while we read is not there.
+    /// Complete mounts, oldest first. One that vanishes while we read is not there, and neither is
+    /// one that is still being made.
     pub fn all(&self) -> Result<Vec<Record>, Error> {
-        let ids = self.names(&self.directory)?.into_iter().filter_map(|name| name.strip_suffix(".json").map(str::to_owned));
+        let names = self.names(&self.directory)?;
+        let unfinished = self.names(&self.directory.join("starting"))?;
         let mut records = Vec::new();
-        for id in ids {
-            records.extend(self.get(&id)?);
+        for id in names.iter().filter_map(|name| name.strip_suffix(".json")).filter(|id| !unfinished.iter().any(|name| name == id)) {
+            records.extend(self.get(id)?);
         }
         records.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
         Ok(records)
@@ -202,7 +203,8 @@ impl Records {
         self.remove_empty_directories();
     }
 
-    fn finish(&self, id: &str) {
+    /// The mount is complete: nobody is making it any more.
+    pub fn adopt(&self, id: &str) {
         let _ = fs::remove_file(self.starting(id));
     }
 
@@ -272,7 +274,7 @@ impl Begun<'_> {
     /// The mount is complete, and its maker no longer needed.
     pub fn finish(mut self) {
         self.done = true;
-        self.records.finish(&self.id);
+        self.records.adopt(&self.id);
     }
 }
 
@@ -308,6 +310,13 @@ fn is_recent(metadata: &fs::Metadata) -> bool {
 }
 
 impl Record {
+    /// What serves the mount: the child that the helper left to the sandbox's first process.
+    pub fn daemon(&self) -> Option<Process> {
+        let init = self.init.filter(Process::is_alive)?.pid;
+        let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).ok()?;
+        children.split_ascii_whitespace().find_map(|pid| Process::of(pid.parse().ok()?))
+    }
+
     pub fn mode(mode: Mode) -> String {
         match mode {
             Mode::Container => "container".to_owned(),

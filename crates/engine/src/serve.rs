@@ -20,32 +20,47 @@ use crate::kill_point::{self, Point};
 /// How far the client has come.
 #[derive(Debug, Default)]
 struct Progress {
-    helper: Option<i32>,
+    helper: Option<Status>,
     probe: Option<Probe>,
     serves: bool,
+    /// Nobody serves the mount any more. The helper may still say why.
+    died: Option<Died>,
 }
+
+#[derive(Debug)]
+struct Died {
+    why: std::io::Error,
+    patience: Instant,
+}
+
+/// How long a helper whose mount died may take to say so itself.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Answers the client's calls until its mount is complete: mounted, served, and its helper ended
-/// well. Anything else is an error, by `deadline` at the latest.
-pub fn until_complete(client: &Client, broker: &mut Broker<'_>, daemon: Daemon, timing: Timing, log: &Path) -> Result<(), Error> {
+/// well. Anything else is an error, by the deadline at the latest. `on_mount` is called for each
+/// mount, while the client goes on.
+pub fn until_complete(
+    client: &Client,
+    broker: &mut Broker<'_>,
+    terms: &Terms<'_>,
+    mut on_mount: impl FnMut(&Mounted) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut progress = Progress::default();
-    loop {
-        if progress.is_complete(broker, daemon)? {
-            return Ok(());
-        }
-        let result = progress.advance(client, broker, timing);
-        result.map_err(|failure| failure.explain(broker, log))?;
-        progress.follow(broker)?;
-        if let Some(status) = progress.helper {
-            check_helper(status, broker.mounted().is_some(), daemon).map_err(|failure| failure.explain(broker, log))?;
-        }
+    while !progress.is_complete(broker, terms.daemon) {
+        let advanced = progress.advance(client, broker, terms).and_then(|()| progress.follow(broker, &mut on_mount));
+        advanced.and_then(|()| progress.check(broker, terms.daemon)).map_err(|failure| failure.explain(broker, terms.log))?;
     }
+    Ok(())
 }
 
+/// What counts as complete, and how long it may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Timing {
+pub struct Terms<'a> {
+    pub daemon: Daemon,
     pub deadline: Instant,
     pub allowed: Duration,
+    /// What the client says, for errors.
+    pub log: &'a Path,
 }
 
 /// What went wrong, before client and kernel were asked what they have to say.
@@ -73,19 +88,23 @@ impl Failure {
 }
 
 impl Progress {
-    fn is_complete(&self, broker: &Broker<'_>, daemon: Daemon) -> Result<bool, Error> {
+    fn is_complete(&self, broker: &Broker<'_>, daemon: Daemon) -> bool {
         let helper_done = match daemon {
             Daemon::Forks => self.helper.is_some(),
             Daemon::Foreground => true,
         };
-        Ok(broker.mounted().is_some() && self.serves && helper_done)
+        broker.mounted().is_some() && self.serves && helper_done
     }
 
     /// Waits for the next thing to happen, and lets it happen.
-    fn advance(&mut self, client: &Client, broker: &mut Broker<'_>, timing: Timing) -> Result<(), Failure> {
-        let left = timing.deadline.saturating_duration_since(Instant::now());
+    fn advance(&mut self, client: &Client, broker: &mut Broker<'_>, terms: &Terms<'_>) -> Result<(), Failure> {
+        let until = self.died.as_ref().map_or(terms.deadline, |died| died.patience.min(terms.deadline));
+        let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Failure::Deadline { allowed: timing.allowed, waiting_for: self.waiting_for(broker) });
+            return Err(match self.died.take() {
+                Some(died) => Failure::NotServing(died.why),
+                None => Failure::Deadline { allowed: terms.allowed, waiting_for: self.waiting_for(broker) },
+            });
         }
         let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let (calls, word, probed) = {
@@ -101,36 +120,48 @@ impl Progress {
         if calls {
             broker.answer_next().map_err(|error| Failure::Other(Error::Broker(error)))?;
             kill_point::pass(Point::CallAnswered);
+        } else if word {
+            // Only when no call waits: a helper's last call comes before its end.
+            self.helper = Some(helper_status(client)?);
         }
         if probed && let Some(probe) = self.probe.take() {
-            probe.finish().map_err(Failure::NotServing)?;
-            self.serves = true;
-        }
-        // After the calls: a helper's last call comes before its end.
-        if word && !calls {
-            self.helper = Some(match client.hear() {
-                Ok(Word::HelperEnded(status)) => status,
-                Ok(Word::NotExecuted(text)) => return Err(Failure::Other(Error::Sandbox(SandboxError::Execute(text)))),
-                Ok(Word::Failed(text)) => return Err(Failure::Other(Error::Sandbox(SandboxError::Inside(text)))),
-                Ok(_) | Err(_) if self.helper.is_some() => return Err(Failure::Ended),
-                Ok(_) | Err(_) => return Err(Failure::Ended),
-            });
+            match probe.finish() {
+                Ok(()) => self.serves = true,
+                Err(why) => self.died = Some(Died { why, patience: Instant::now() + LAST_WORDS }),
+            }
         }
         Ok(())
     }
 
     /// Looks whether a new mount is served; a kernel filesystem always is.
-    fn follow(&mut self, broker: &Broker<'_>) -> Result<(), Error> {
+    fn follow(&mut self, broker: &Broker<'_>, on_mount: &mut impl FnMut(&Mounted) -> Result<(), Error>) -> Result<(), Failure> {
         match broker.mounted() {
             None => {
                 self.serves = false;
                 self.probe = None;
+                self.died = None;
             }
-            Some(mounted) if !mounted.is_fuse => self.serves = true,
-            Some(mounted) if self.probe.is_none() && !self.serves => self.probe = Some(Probe::start(mounted)?),
-            Some(_) => {}
+            Some(_) if self.serves || self.probe.is_some() || self.died.is_some() => {}
+            Some(mounted) => {
+                if mounted.is_fuse {
+                    self.probe = Some(Probe::start(mounted).map_err(Failure::Other)?);
+                } else {
+                    self.serves = true;
+                }
+                on_mount(mounted).map_err(Failure::Other)?;
+            }
         }
         Ok(())
+    }
+
+    fn check(&self, broker: &Broker<'_>, daemon: Daemon) -> Result<(), Failure> {
+        match &self.helper {
+            None => Ok(()),
+            Some(status) if status.code() != Some(0) => Err(Failure::Helper(status.to_string())),
+            Some(_) if broker.mounted().is_none() => Err(Failure::NothingMounted),
+            Some(_) if daemon == Daemon::Foreground => Err(Failure::Ended),
+            Some(_) => Ok(()),
+        }
     }
 
     fn waiting_for(&self, broker: &Broker<'_>) -> &'static str {
@@ -144,17 +175,17 @@ impl Progress {
     }
 }
 
-fn check_helper(status: i32, is_mounted: bool, daemon: Daemon) -> Result<(), Failure> {
-    let status = Status(status);
-    match status.code() {
-        Some(0) if is_mounted && daemon == Daemon::Forks => Ok(()),
-        Some(0) if is_mounted => Err(Failure::Ended),
-        Some(0) => Err(Failure::NothingMounted),
-        _ => Err(Failure::Helper(status.to_string())),
+fn helper_status(client: &Client) -> Result<Status, Failure> {
+    match client.hear() {
+        Ok(Word::HelperEnded(status)) => Ok(Status(status)),
+        Ok(Word::NotExecuted(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Execute(text)))),
+        Ok(Word::Failed(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Inside(text)))),
+        Ok(Word::Ready | Word::Filtered(_)) | Err(_) => Err(Failure::Ended),
     }
 }
 
 /// A wait status.
+#[derive(Debug)]
 struct Status(i32);
 
 impl Status {

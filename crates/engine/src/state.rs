@@ -47,6 +47,7 @@ pub fn in_its_namespace<T>(record: &Record, look: impl FnOnce() -> T) -> Option<
     }
     let keeper = record.keeper.filter(Process::is_alive)?;
     let namespace = sys::namespace::of(Pid::from_raw(keeper.pid)?, "mnt").ok()?;
-    let _visit = sys::namespace::Visit::to(namespace.as_fd()).ok()?;
+    let home = sys::namespace::Home::here().ok()?;
+    let _visit = home.visit(namespace.as_fd()).ok()?;
     Some(look())
 }

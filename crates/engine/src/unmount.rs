@@ -133,7 +133,7 @@ fn wait_for_client(records: &Records, record: &Record, manner: Manner) -> Result
             reconcile::clean_up(records, record);
             return Ok(());
         } else {
-            let pid = record.daemon.or(record.init).map_or(0, |process| process.pid);
+            let pid = record.daemon().or(record.init).map_or(0, |process| process.pid);
             return Err(Error::Lingers { path: PathBuf::from(&record.target), pid });
         }
     }

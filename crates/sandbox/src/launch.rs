@@ -11,7 +11,7 @@ use rustix::mount::MountAttrFlags;
 use rustix::pipe::PipeFlags;
 use shorefast_sys as sys;
 use sys::mount::Attributes;
-use sys::namespace::Visit;
+use sys::namespace::Home;
 use sys::process::{Fork, Fresh};
 
 use crate::cgroup::Cgroup;
@@ -151,7 +151,8 @@ impl Source {
             sys::mount::set_attributes(self.tree.as_fd(), attributes).map_err(|source| Error::Source { path: path.clone(), source })?;
         }
         let fail = |source| Error::Source { path: path.clone(), source };
-        let _visit = Visit::to(namespace.as_fd()).map_err(fail)?;
+        let home = Home::here().map_err(fail)?;
+        let _visit = home.visit(namespace.as_fd()).map_err(fail)?;
         sys::mount::attach(self.tree.as_fd(), CWD, Path::new(SOURCE)).map_err(fail)
     }
 }
@@ -180,9 +181,7 @@ fn read_files(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, E
             files.push(ReadFile { inside: file.inside.clone(), content, mode, in_ours: file.is_ours() });
         }
     }
-    if spec.identity == Identity::DedicatedUser {
-        files.push(passwd(image, ids));
-    }
+    files.extend(passwd(image, spec.identity, ids));
     Ok(files)
 }
 
@@ -206,21 +205,28 @@ fn read_host_file(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(content)
 }
 
-/// The image's users plus the dedicated one: ssh and others refuse to work for a user without a
-/// name.
-fn passwd(image: &OwnedFd, ids: Ids) -> ReadFile {
+/// The image's users plus the one that the client is, if it lacks that: ssh and others refuse to
+/// work for a user without a name. Images made straight from packages have no users at all.
+fn passwd(image: &OwnedFd, identity: Identity, ids: Ids) -> Option<ReadFile> {
     let resolve = rustix::fs::ResolveFlags::IN_ROOT;
     let open = rustix::fs::openat2(image, "etc/passwd", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty(), resolve);
     let mut content = Vec::new();
     if let Ok(file) = open {
         let _ = std::io::Read::read_to_end(&mut std::io::Read::take(fs::File::from(file), FILE_LIMIT), &mut content);
     }
-    if content.last().is_some_and(|byte| *byte != b'\n') {
-        content.push(b'\n');
+    if content.is_empty() {
+        content.extend(b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
+    } else if identity == Identity::UserNamespace {
+        return None;
     }
-    let id = ids.dedicated();
-    content.extend(format!("shorefast:x:{id}:{id}:mount client:/root:/bin/sh\n").bytes());
-    ReadFile { inside: "/etc/passwd".into(), content, mode: 0o644, in_ours: false }
+    if identity == Identity::DedicatedUser {
+        if content.last().is_some_and(|byte| *byte != b'\n') {
+            content.push(b'\n');
+        }
+        let id = ids.dedicated();
+        content.extend(format!("shorefast:x:{id}:{id}:mount client:/root:/bin/sh\n").bytes());
+    }
+    Some(ReadFile { inside: "/etc/passwd".into(), content, mode: 0o644, in_ours: false })
 }
 
 fn output_pipe() -> Result<OutputPipe, Error> {

@@ -16,8 +16,6 @@ use shorefast_sys as sys;
 use sys::mount::Attributes;
 use sys::{Result, call};
 
-use crate::spec;
-
 /// What to assemble; everything in it was opened or read by the launching process.
 #[derive(Debug)]
 pub struct Root<'a> {
@@ -47,7 +45,7 @@ pub enum SourceKind {
 }
 
 /// Top-level names that the image does not decide.
-const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "shorefast"];
+const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shorefast"];
 
 /// Character devices: name, major, minor.
 const DEVICES: &[(&str, u32, u32)] = &[
@@ -60,8 +58,17 @@ const DEVICES: &[(&str, u32, u32)] = &[
     ("fuse", sys::fuse::MAJOR, sys::fuse::MINOR),
 ];
 
-const DEVICE_LINKS: &[(&str, &str)] =
-    &[("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")];
+/// Directories that belong to the client. They start empty.
+const WRITABLE: &[&str] = &["run", "tmp", "root", "shorefast/target", "dev/shm", "var/log", "var/lib", "var/cache", "var/tmp", "var/spool"];
+
+const LINKS: &[(&str, &str)] = &[
+    ("dev/fd", "/proc/self/fd"),
+    ("dev/stdin", "/proc/self/fd/0"),
+    ("dev/stdout", "/proc/self/fd/1"),
+    ("dev/stderr", "/proc/self/fd/2"),
+    ("var/run", "/run"),
+    ("var/lock", "/run/lock"),
+];
 
 /// Where files for the image's /etc wait to be laid over it.
 const ETC: &str = "shorefast/etc";
@@ -93,7 +100,6 @@ impl Root<'_> {
             entry.place()?;
         }
         sys::mount::attach(proc.as_fd(), CWD, Path::new("proc"))?;
-        self.make_writable()?;
         self.make_files()
     }
 
@@ -130,17 +136,15 @@ impl Root<'_> {
     }
 
     fn make_places(&self) -> Result<()> {
-        for name in ["dev", "proc", "sys", "shorefast", "shorefast/files", "shorefast/scratch", ETC] {
+        for name in ["dev", "proc", "sys", "var", "shorefast", "shorefast/files", ETC] {
             make_directory(name, 0o755)?;
         }
-        for (name, mode) in [("run", 0o755), ("tmp", 0o1777), ("root", 0o700), ("shorefast/target", 0o755), ("dev/shm", 0o1777)] {
-            make_directory(name, mode)?;
+        for name in WRITABLE {
+            make_directory(name, 0o755)?;
             self.give(name)?;
         }
-        // What distributions expect below /run.
-        for name in ["run/lock", "run/mount", "root/.ssh"] {
-            make_directory(name, 0o700)?;
-            self.give(name)?;
+        for (link, target) in LINKS {
+            call(|| format!("symlink({target:?})"), rustix::fs::symlink(*target, *link))?;
         }
         match self.source {
             None => Ok(()),
@@ -155,29 +159,6 @@ impl Root<'_> {
             let node =
                 rustix::fs::mknodat(CWD, &path, FileType::CharacterDevice, Mode::from_raw_mode(0o666), rustix::fs::makedev(*major, *minor));
             call(|| format!("mknod({path:?})"), node)?;
-        }
-        for (name, target) in DEVICE_LINKS {
-            call(|| format!("symlink({target:?})"), rustix::fs::symlink(*target, Path::new("dev").join(name)))?;
-        }
-        Ok(())
-    }
-
-    fn make_writable(&self) -> Result<()> {
-        for (number, name) in spec::WRITABLE.iter().enumerate() {
-            let place = Path::new(name);
-            if !Path::new("var").exists() {
-                make_directory("var", 0o755)?;
-            }
-            let in_image = !is_on_root("var");
-            if !in_image {
-                make_directory(name, 0o755)?;
-                self.give(name)?;
-            } else if std::fs::symlink_metadata(place).is_ok_and(|metadata| metadata.is_dir()) {
-                let scratch = format!("shorefast/scratch/{number}");
-                make_directory(&scratch, 0o755)?;
-                self.give(&scratch)?;
-                bind(Path::new(&scratch), place)?;
-            }
         }
         Ok(())
     }
@@ -266,11 +247,6 @@ fn lay_over_etc() -> Result<()> {
 fn bind(from: &Path, to: &Path) -> Result<()> {
     let copy = sys::mount::detached_copy(CWD, from)?;
     sys::mount::attach(copy.as_fd(), CWD, to)
-}
-
-fn is_on_root(path: &str) -> bool {
-    let device = |path: &str| rustix::fs::stat(path).map(|stat| stat.st_dev);
-    device(path).is_ok_and(|device_of_path| device("/").is_ok_and(|root| root == device_of_path))
 }
 
 fn relative(path: &Path) -> &Path {

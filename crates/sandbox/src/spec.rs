@@ -1,7 +1,7 @@
 //! What to run, and in what kind of sandbox. Part of the plan: a value that one can print.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -115,13 +115,9 @@ pub const INIT_INSIDE: u32 = 65_533;
 impl File {
     /// Whether the file stands where only we decide what is there, in contrast to the image.
     pub fn is_ours(&self) -> bool {
-        let ours = ["/run", "/tmp", "/root", FILES];
-        ours.iter().any(|top| self.inside.starts_with(top)) || WRITABLE.iter().any(|top| self.inside.starts_with(Path::new("/").join(top)))
+        ["/run", "/tmp", "/root", "/var", FILES].iter().any(|top| self.inside.starts_with(top))
     }
 }
-
-/// Directories below the root that helpers expect to be writable. They start empty.
-pub const WRITABLE: &[&str] = &["var/log", "var/lib", "var/cache", "var/tmp"];
 
 #[cfg(test)]
 mod tests {

@@ -7,12 +7,16 @@
 //!   pid namespace). It reaps, copies the client's output into a bounded ring file, tells the
 //!   broker how the helper exited, and ends when its last child does. 3 = control socket,
 //!   4 = read end of the client's output, 5 = ring file.
-//! * `keeper RUN_DIR ID` waits on the host for the end of the mount, then becomes the full
-//!   shorefast binary, which cleans up. 3 = control socket, 4 = what to wait for (a pidfd or an
-//!   inotify descriptor), 5 = the shorefast binary.
+//! * `keeper RUN_DIR ID TARGET` waits on the host for the end of the mount, then becomes the full
+//!   shorefast binary, which cleans up. Until it is released it stands in the sandbox's mount
+//!   namespace; its first act then is to take the mount out of the client's sight, which nobody
+//!   has to wait for. 3 = control socket, 4 = pidfd of the sandbox's first process, 5 = the
+//!   shorefast binary, 6 = the sandbox's mount namespace, 7 = the way home, 8 = an inotify
+//!   descriptor that reports the end of a filesystem which the kernel serves.
 //!
-//! The control socket ties both to the process that is mounting: a byte `k` (keep) releases them
-//! to live on; end of file before that means the mounting process died, and so must the mount.
+//! The control socket ties both to the process that is mounting: a byte releases them to live on,
+//! `k` as long as the sandbox, `f` as long as the filesystem; end of file before that means that
+//! the mounting process died, and so must the mount.
 //!
 //! This file is compiled on its own by build.rs and embedded in the binary. It cannot use any
 //! crate, so it speaks to the kernel in assembly; that is why it lives in `sys`.
@@ -23,10 +27,13 @@
 use core::arch::{asm, naked_asm};
 
 const CONTROL: i32 = 3;
-const WATCH: i32 = 4;
+const SANDBOX: i32 = 4;
 const OUTPUT: i32 = 4;
 const RING: i32 = 5;
 const BINARY: i32 = 5;
+const VIEW: i32 = 6;
+const HOME: i32 = 7;
+const FILESYSTEM: i32 = 8;
 
 /// Must agree with `sys::ring`.
 const RING_HEADER: u64 = 8;
@@ -40,14 +47,17 @@ mod nr {
     pub const PWRITE64: usize = 18;
     pub const SENDTO: usize = 44;
     pub const WAIT4: usize = 61;
+    pub const UMOUNT2: usize = 166;
     pub const EXIT_GROUP: usize = 231;
     pub const PPOLL: usize = 271;
+    pub const SETNS: usize = 308;
     pub const SIGNALFD4: usize = 289;
     pub const EXECVEAT: usize = 322;
 }
 
 #[cfg(target_arch = "aarch64")]
 mod nr {
+    pub const UMOUNT2: usize = 39;
     pub const CLOSE: usize = 57;
     pub const READ: usize = 63;
     pub const PWRITE64: usize = 68;
@@ -57,6 +67,7 @@ mod nr {
     pub const RT_SIGPROCMASK: usize = 135;
     pub const SENDTO: usize = 206;
     pub const WAIT4: usize = 260;
+    pub const SETNS: usize = 268;
     pub const EXECVEAT: usize = 281;
 }
 
@@ -140,7 +151,7 @@ unsafe extern "C" fn main(stack: *const usize) -> ! {
     // SAFETY: argv[0] is at least one byte, see above.
     match unsafe { *arg(0) } {
         b'i' => init(parse(arg(1))),
-        b'k' => keeper(arg(1), arg(2)),
+        b'k' => keeper(&Keeper { run_dir: arg(1), id: arg(2), view: arg(3) }),
         _ => exit(2),
     }
 }
@@ -234,46 +245,61 @@ fn released_or_exit() {
     close(CONTROL);
 }
 
-fn keeper(run_dir: *const u8, id: *const u8) -> ! {
-    let mut fds = [
-        PollFd { fd: CONTROL, events: POLLIN, revents: 0 },
-        PollFd { fd: WATCH, events: POLLIN, revents: 0 },
-    ];
-    let mut released = false;
-    loop {
-        poll(&mut fds);
-        if fds[0].revents != 0 {
-            let mut byte = [0u8; 1];
-            let n = read(CONTROL, &mut byte);
-            match byte[0] {
-                b'k' if n == 1 => released = true,
-                // The mounting process failed and has cleaned up after itself.
-                b'q' if n == 1 => exit(0),
-                _ => become_cleaner(run_dir, id),
-            }
-            close(CONTROL);
-            fds[0].fd = -1;
-        }
-        if fds[1].revents != 0 {
-            // Before the release the mounting process is in charge: wait for its word.
-            if released {
-                become_cleaner(run_dir, id);
-            }
-            fds[1].fd = -1;
-        }
-        if released && fds[1].fd == -1 {
-            become_cleaner(run_dir, id);
-        }
+struct Keeper {
+    run_dir: *const u8,
+    id: *const u8,
+    /// Where the client sees its mount.
+    view: *const u8,
+}
+
+const CLONE_NEWNS: usize = 0x0002_0000;
+
+fn keeper(keeper: &Keeper) -> ! {
+    syscall(nr::SETNS, [VIEW as usize, CLONE_NEWNS, 0, 0, 0, 0]);
+    // Until it lets go, the mounting process is in charge: only its word counts.
+    let mut byte = [0u8; 1];
+    let n = read(CONTROL, &mut byte);
+    let end = match byte[0] {
+        b'k' if n == 1 => SANDBOX,
+        b'f' if n == 1 => FILESYSTEM,
+        // It failed and has cleaned up after itself.
+        b'q' if n == 1 => exit(0),
+        _ => keeper.become_cleaner(),
+    };
+    close(CONTROL);
+    keeper.leave_view();
+    poll(&mut [PollFd { fd: end, events: POLLIN, revents: 0 }]);
+    keeper.become_cleaner()
+}
+
+impl Keeper {
+    fn leave_view(&self) {
+        const MNT_DETACH_NOFOLLOW: usize = 2 | 8;
+        syscall(nr::UMOUNT2, [self.view as usize, MNT_DETACH_NOFOLLOW, 0, 0, 0, 0]);
+        go_home();
+        close(VIEW);
+    }
+
+    fn become_cleaner(&self) -> ! {
+        go_home();
+        let argv = [
+            c"shorefast".as_ptr().cast(),
+            c"--run-dir".as_ptr().cast(),
+            self.run_dir,
+            c"__ended".as_ptr().cast(),
+            self.id,
+            core::ptr::null(),
+        ];
+        let envp = [core::ptr::null::<u8>()];
+        const AT_EMPTY_PATH: usize = 0x1000;
+        let path = c"".as_ptr() as usize;
+        syscall(nr::EXECVEAT, [BINARY as usize, path, argv.as_ptr() as usize, envp.as_ptr() as usize, AT_EMPTY_PATH, 0]);
+        exit(1)
     }
 }
 
-fn become_cleaner(run_dir: *const u8, id: *const u8) -> ! {
-    let argv = [c"shorefast".as_ptr().cast(), c"--run-dir".as_ptr().cast(), run_dir, c"__ended".as_ptr().cast(), id, core::ptr::null()];
-    let envp = [core::ptr::null::<u8>()];
-    const AT_EMPTY_PATH: usize = 0x1000;
-    let path = c"".as_ptr() as usize;
-    syscall(nr::EXECVEAT, [BINARY as usize, path, argv.as_ptr() as usize, envp.as_ptr() as usize, AT_EMPTY_PATH, 0]);
-    exit(1)
+fn go_home() {
+    syscall(nr::SETNS, [HOME as usize, CLONE_NEWNS, 0, 0, 0, 0]);
 }
 
 /// The compiler may call these for array initialisation and copies; there is no libc to ask.

@@ -41,35 +41,47 @@ fn unshare(flags: UnshareFlags) -> Result<()> {
     call(|| format!("unshare({flags:?})"), unsafe { rustix::thread::unshare_unsafe(flags) })
 }
 
-/// A visit to another mount namespace; dropping it goes back, to the same root and directory.
-///
-/// Root and working directory belong to the process, so this must not run while another thread
-/// resolves paths; the kernel refuses it (EINVAL) when the thread shares them.
+/// Where this process is at home: its mount namespace, its root and its directory in it.
 #[derive(Debug)]
-pub struct Visit {
-    home: OwnedFd,
+pub struct Home {
+    namespace: OwnedFd,
     root: OwnedFd,
     directory: OwnedFd,
 }
 
-impl Visit {
-    pub fn to(namespace: BorrowedFd<'_>) -> Result<Self> {
-        let place =
-            |path: &str| call(|| format!("open({path:?}, O_PATH)"), rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()));
-        let visit = Self { home: own("mnt")?, root: place("/")?, directory: place(".")? };
+impl Home {
+    pub fn here() -> Result<Self> {
+        let place = |path: &str| {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            call(|| format!("open({path:?}, O_PATH)"), rustix::fs::open(path, flags, Mode::empty()))
+        };
+        Ok(Self { namespace: own("mnt")?, root: place("/")?, directory: place(".")? })
+    }
+
+    /// Goes to another mount namespace; dropping the visit comes back.
+    ///
+    /// The kernel refuses it (EINVAL) when another thread shares root and working directory: see
+    /// [`own_directories`].
+    pub fn visit(&self, namespace: BorrowedFd<'_>) -> Result<Visit<'_>> {
         join_mount(namespace)?;
-        Ok(visit)
+        Ok(Visit { home: self })
     }
 }
 
-impl Drop for Visit {
+/// Being in another mount namespace.
+#[derive(Debug)]
+pub struct Visit<'a> {
+    home: &'a Home,
+}
+
+impl Drop for Visit<'_> {
     fn drop(&mut self) {
         // Staying in a hostile view and going on would be worse than ending here.
-        join_mount(self.home.as_fd()).expect("the way back into our own mount namespace is open");
-        rustix::process::fchdir(&self.root).expect("our root directory exists");
+        join_mount(self.home.namespace.as_fd()).expect("the way back into our own mount namespace is open");
+        rustix::process::fchdir(&self.home.root).expect("our root directory exists");
         rustix::process::chroot(".").expect("we had this root before");
         // The caller's directory may have been removed meanwhile; nothing of ours depends on it.
-        let _ = rustix::process::fchdir(&self.directory);
+        let _ = rustix::process::fchdir(&self.home.directory);
     }
 }
 
@@ -80,12 +92,14 @@ impl Drop for Visit {
 /// namespace of our own) and the caller has to copy the host's.
 pub fn small_mount_namespace() -> Option<OwnedFd> {
     let threads = std::fs::read_to_string("/proc/2/task/2/children").ok()?;
-    let is_devtmpfs = |pid: &&str| std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"kdevtmpfs\n");
-    let pid = threads.split_ascii_whitespace().find(is_devtmpfs)?;
-    // Somebody else's pid 2 could have a child of that name; only kernel threads have no
-    // executable.
-    let kernel_thread = std::fs::read_link(format!("/proc/{pid}/exe")).is_err();
-    kernel_thread.then(|| open(&format!("/proc/{pid}/ns/mnt")).ok()).flatten()
+    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let common = namespace("2")?;
+    // Of the kernel's threads only this one has left the common namespace: one call tells.
+    let pid = threads.split_ascii_whitespace().find(|pid| namespace(pid).is_some_and(|other| other != common))?;
+    let is_devtmpfs = std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"kdevtmpfs\n");
+    // In a pid namespace of our own, pid 2 is anybody; only kernel threads have no executable.
+    let is_kernel_thread = std::fs::read_link(format!("/proc/{pid}/exe")).is_err();
+    (is_devtmpfs && is_kernel_thread).then(|| open(&format!("/proc/{pid}/ns/mnt")).ok()).flatten()
 }
 
 /// Gives this thread a root and working directory of its own, so that it can visit another mount

@@ -13,13 +13,18 @@ static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim"));
 
 /// Descriptor numbers at which the program expects what it is given.
 pub const CONTROL: i32 = 3;
-pub const WATCH: i32 = 4;
+pub const SANDBOX: i32 = 4;
 pub const OUTPUT: i32 = 4;
 pub const RING: i32 = 5;
 pub const BINARY: i32 = 5;
+pub const VIEW: i32 = 6;
+pub const HOME: i32 = 7;
+pub const FILESYSTEM: i32 = 8;
 
-/// Released: live on without the process that is mounting.
+/// Released: live on without the process that is mounting, as long as the sandbox does.
 pub const KEEP: &[u8] = b"k";
+/// To the keeper: live on as long as the filesystem does.
+pub const KEEP_FILESYSTEM: &[u8] = b"f";
 /// To the keeper: the mount failed, and all is cleaned up.
 pub const QUIT: &[u8] = b"q";
 

@@ -28,7 +28,7 @@ pub fn list(records: &Records, json: bool) -> Result<String, Error> {
             record.fstype.clone(),
             record.client.clone(),
             name(*state).to_owned(),
-            record.daemon.map_or_else(|| "-".to_owned(), |daemon| daemon.pid.to_string()),
+            record.daemon().map_or_else(|| "-".to_owned(), |daemon| daemon.pid.to_string()),
             since(record),
         ]
     }));
@@ -45,7 +45,7 @@ fn row(record: &Record, state: State) -> Value {
         "client": record.client,
         "image": record.image,
         "mode": record.mode,
-        "pid": record.daemon.filter(|daemon| daemon.is_alive()).map(|daemon| daemon.pid),
+        "pid": record.daemon().map(|daemon| daemon.pid),
         "state": state,
         "since": since(record),
     })
