@@ -130,7 +130,7 @@ impl Error {
             Self::Image(error) => error.hint()?,
             Self::Sandbox(sandbox::Error::Execute(_)) => "is the helper in the image? the first word of `command` is looked up on its PATH",
             Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
-            Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint()?,
+            Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint(),
             Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",
             Self::NotServing { .. } | Self::ClientEnded { .. } => {
                 "run the client in the foreground with its debug option to see why it ended"
@@ -147,16 +147,16 @@ impl Error {
 }
 
 impl Said {
-    fn hint(&self) -> Option<&'static str> {
+    fn hint(&self) -> &'static str {
         let has = |part: &str| self.refused.iter().any(|line| line.contains(part));
         if has("may not mount type") {
-            Some("if the client is meant to mount that type, add it to kernel_types in its definition")
+            "if the client is meant to mount that type, add it to kernel_types in its definition"
         } else if has("fsopen") && has("ENODEV") {
-            Some("this kernel lacks the filesystem: load its module or use another kernel")
+            "this kernel lacks the filesystem: load its module or use another kernel"
         } else if has("mounted a second time") || has("made more than") {
-            Some("if the client is meant to mount more than once, set mounts in its definition")
+            "if the client is meant to mount more than once, set mounts in its definition"
         } else {
-            None
+            "check source, options and credentials; `shorefast mount --dry-run` shows how the helper is called"
         }
     }
 }

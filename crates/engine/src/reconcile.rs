@@ -22,10 +22,10 @@ pub struct Report {
 pub fn all(records: &Records) -> Result<Report, Error> {
     let mut report = Report { abandoned: abandoned(records)?, ..Report::default() };
     for record in records.all()? {
-        let unwatched = !record.keeper.is_some_and(|keeper| keeper.is_alive());
+        // Its keeper may be at it, or dead too: doing this twice does no harm.
         let over = match state::of(&record) {
             None => true,
-            Some(State::Dead) => !record.keep_dead && unwatched,
+            Some(State::Dead) => !record.keep_dead,
             Some(State::Serving | State::Detached) => false,
         };
         if over {

@@ -35,7 +35,7 @@ const POLITE: Duration = Duration::from_secs(5);
 const FORCED: Duration = Duration::from_secs(2);
 const LAZY: Duration = Duration::from_secs(2);
 /// A client may have data to write back before it ends.
-const CLIENT_END: Duration = Duration::from_secs(30);
+const CLIENT_END: Duration = Duration::from_secs(8);
 const CLIENT_END_FORCED: Duration = Duration::from_secs(3);
 
 /// The internal command that tries one way, in a process that can be abandoned.

@@ -173,7 +173,7 @@ fn read_files(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, E
     let mut files = Vec::new();
     for file in &spec.files {
         let (content, mode) = match &file.content {
-            Content::Text(text) => (Some(text.clone().into_bytes()), 0o644),
+            Content::Text(text) => (Some(text.clone().into_bytes()), 0o600),
             Content::Host(path) => (Some(read_host_file(path)?), 0o400),
             Content::HostIfThere(path) => (read_host_file(path).ok(), 0o644),
         };
@@ -181,7 +181,7 @@ fn read_files(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, E
             files.push(ReadFile { inside: file.inside.clone(), content, mode, in_ours: file.is_ours() });
         }
     }
-    files.extend(passwd(image, spec.identity, ids));
+    files.extend(users(image, spec.identity, ids));
     Ok(files)
 }
 
@@ -205,28 +205,42 @@ fn read_host_file(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(content)
 }
 
-/// The image's users plus the one that the client is, if it lacks that: ssh and others refuse to
-/// work for a user without a name. Images made straight from packages have no users at all.
-fn passwd(image: &OwnedFd, identity: Identity, ids: Ids) -> Option<ReadFile> {
-    let resolve = rustix::fs::ResolveFlags::IN_ROOT;
-    let open = rustix::fs::openat2(image, "etc/passwd", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty(), resolve);
+/// The image's users and groups plus the one that the client is, if it lacks that: ssh and others
+/// refuse to work for a user without a name. Images made straight from packages have none at all.
+fn users(image: &OwnedFd, identity: Identity, ids: Ids) -> Vec<ReadFile> {
+    let id = ids.dedicated();
+    let rows = [
+        ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", format!("shorefast:x:{id}:{id}:mount client:/root:/bin/sh\n")),
+        ("etc/group", "root:x:0:\nnogroup:x:65534:\n", format!("shorefast:x:{id}:\n")),
+    ];
+    let mut files = Vec::new();
+    for (path, if_missing, dedicated) in rows {
+        let mut content = read_image_file(image, path);
+        let is_missing = content.is_empty();
+        if is_missing {
+            content.extend(if_missing.bytes());
+        } else if content.last() != Some(&b'\n') {
+            content.push(b'\n');
+        }
+        if identity == Identity::DedicatedUser {
+            content.extend(dedicated.bytes());
+        }
+        if is_missing || identity == Identity::DedicatedUser {
+            files.push(ReadFile { inside: Path::new("/").join(path), content, mode: 0o644, in_ours: false });
+        }
+    }
+    files
+}
+
+/// Empty if it is not there.
+fn read_image_file(image: &OwnedFd, path: &str) -> Vec<u8> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = rustix::fs::openat2(image, path, flags, Mode::empty(), rustix::fs::ResolveFlags::IN_ROOT);
     let mut content = Vec::new();
     if let Ok(file) = open {
         let _ = std::io::Read::read_to_end(&mut std::io::Read::take(fs::File::from(file), FILE_LIMIT), &mut content);
     }
-    if content.is_empty() {
-        content.extend(b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
-    } else if identity == Identity::UserNamespace {
-        return None;
-    }
-    if identity == Identity::DedicatedUser {
-        if content.last().is_some_and(|byte| *byte != b'\n') {
-            content.push(b'\n');
-        }
-        let id = ids.dedicated();
-        content.extend(format!("shorefast:x:{id}:{id}:mount client:/root:/bin/sh\n").bytes());
-    }
-    Some(ReadFile { inside: "/etc/passwd".into(), content, mode: 0o644, in_ours: false })
+    content
 }
 
 fn output_pipe() -> Result<OutputPipe, Error> {

@@ -72,6 +72,9 @@ const LINKS: &[(&str, &str)] = &[
 
 /// Where files for the image's /etc wait to be laid over it.
 const ETC: &str = "shorefast/etc";
+/// Some clients insist on it; a distribution makes it when a system is set up, which an image
+/// made straight from packages never was.
+const MTAB: &str = "etc/mtab";
 
 impl Root<'_> {
     /// Makes the assembled filesystem this process's root, in a mount namespace of its own.
@@ -173,8 +176,9 @@ impl Root<'_> {
             make_file(path, &file.content, file.mode)?;
             self.give(path)?;
         }
-        let missing =
-            in_image.iter().any(|file| std::fs::symlink_metadata(relative(&file.inside)).map_or(true, |metadata| !metadata.is_file()));
+        let is_missing = |file: &&ReadFile| std::fs::symlink_metadata(relative(&file.inside)).map_or(true, |metadata| !metadata.is_file());
+        let has_mtab = std::fs::symlink_metadata(MTAB).is_ok();
+        let missing = !has_mtab || in_image.iter().any(is_missing);
         for file in &in_image {
             let name = relative(&file.inside).strip_prefix("etc").expect("the plan puts files only below /etc or our own directories");
             let copy = Path::new(ETC).join(name);
@@ -186,6 +190,10 @@ impl Root<'_> {
             if !missing {
                 bind(&copy, relative(&file.inside))?;
             }
+        }
+        if !has_mtab {
+            let link = Path::new(ETC).join("mtab");
+            call(|| format!("symlink({link:?})"), rustix::fs::symlink("/proc/self/mounts", &link))?;
         }
         if missing { lay_over_etc() } else { Ok(()) }
     }
