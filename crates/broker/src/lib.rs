@@ -6,14 +6,14 @@
 //! again what we judged, and there is no answer that lets it continue the call.
 
 pub mod broker;
-pub mod call;
-pub mod error;
-pub mod flags;
-pub mod memory;
-pub mod options;
 pub mod perform;
-pub mod policy;
 pub mod view;
+pub mod policy;
+pub mod options;
+pub mod flags;
+pub mod call;
+pub mod memory;
+pub mod error;
 
 pub use broker::{Broker, Mounted};
 pub use error::{Error, Refusal};

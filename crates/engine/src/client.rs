@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use shorefast_sandbox::cgroup::Limits;
+use shorefast_sandbox::spec::DEFAULT_SCRATCH;
 
 use crate::error::Error;
 use crate::request::ClientChoice;
@@ -110,9 +111,6 @@ pub struct LimitTexts {
     /// The size of all that the client can write inside.
     pub scratch: Option<String>,
 }
-
-/// Big enough for the caches of known clients.
-const DEFAULT_SCRATCH: u64 = 256 << 20;
 
 fn default_command() -> Vec<String> {
     ["mount", "-t", "{type}", "-o", "{options}", "{source}", "{target}"].map(str::to_owned).to_vec()

@@ -4,21 +4,21 @@
 //! configuration, environment or the network. Synchronous throughout: there is no point at which
 //! a mount can be left half-way by a cancelled task.
 
-pub mod attach;
-pub mod client;
-pub mod error;
-pub mod keeper;
-pub mod kill_point;
 pub mod mount;
-pub mod options;
-pub mod plan;
-pub mod reconcile;
-pub mod record;
-pub mod request;
 pub mod serve;
-pub mod state;
-pub mod text;
 pub mod unmount;
+pub mod reconcile;
+pub mod keeper;
+pub mod state;
+pub mod attach;
+pub mod record;
+pub mod plan;
+pub mod client;
+pub mod options;
+pub mod request;
+pub mod text;
+pub mod kill_point;
+pub mod error;
 
 pub use error::{Error, Kind};
 pub use plan::Plan;

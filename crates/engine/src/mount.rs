@@ -9,8 +9,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use shorefast_broker::{Broker, Mounted, View};
 use shorefast_sandbox::launch::Surroundings;
-use shorefast_sandbox::spec::{Identity, TARGET};
-use shorefast_sandbox::{Cgroup, Client, Error as SandboxError, Spec};
+use shorefast_sandbox::spec::{Identity, Processes, TARGET};
+use shorefast_sandbox::{Cgroup, Client, Error as SandboxError, Nest, Spec};
 use shorefast_sys as sys;
 
 use crate::attach::{self, Target};
@@ -21,10 +21,16 @@ use crate::record::{Begun, Process, Record, Records};
 use crate::serve::{self, Terms};
 use crate::{Host, Plan, reconcile};
 
-pub fn mount(plan: &Plan, host: &Host) -> Result<(), Error> {
+/// Starts setting up a sandbox. Called first of all: what it does needs no plan.
+pub fn prepare() -> Result<Nest, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
+    shorefast_sandbox::prepare(Processes::Own).map_err(Error::Sandbox)
+}
+
+/// `nest`: where the client will run, being set up while the plan was made.
+pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
     let deadline = Instant::now() + plan.timeout;
     let target = attach::open(&plan.target)?;
     kill_point::pass(Point::TargetOpened);
@@ -39,7 +45,7 @@ pub fn mount(plan: &Plan, host: &Host) -> Result<(), Error> {
     kill_point::pass(Point::CgroupMade);
     let program = sys::shim::program().map_err(Error::Keeper)?;
     let around = Surroundings { rootfs: &rootfs, ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
-    let mut client = launch(&plan.spec, &around)?;
+    let mut client = launch(nest, &plan.spec, &around)?;
     kill_point::pass(Point::ClientLaunched);
     let (listener, namespace) = client.take_watch().expect("a launched client is watched");
     let filesystem_end = if serves_itself(plan) { None } else { FilesystemEnd::prepare() };
@@ -77,11 +83,11 @@ pub fn mount(plan: &Plan, host: &Host) -> Result<(), Error> {
 
 /// Launches as planned, or without a user namespace where the source's filesystem cannot show its
 /// owners through one.
-fn launch(spec: &Spec, around: &Surroundings<'_>) -> Result<Client, Error> {
-    match shorefast_sandbox::launch(spec, around) {
+fn launch(nest: Nest, spec: &Spec, around: &Surroundings<'_>) -> Result<Client, Error> {
+    match nest.launch(spec, around) {
         Err(SandboxError::OwnersNotMapped { .. }) => {
             let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };
-            shorefast_sandbox::launch(&without, around).map_err(Error::Sandbox)
+            shorefast_sandbox::prepare(spec.processes).and_then(|nest| nest.launch(&without, around)).map_err(Error::Sandbox)
         }
         result => result.map_err(Error::Sandbox),
     }

@@ -3,11 +3,11 @@
 //! The image is hostile: an archive may hold any name, link or size. What is unpacked stays below
 //! the store's own directory, whatever the archive says, and is used only when it is complete.
 
-pub mod compression;
-pub mod error;
-pub mod reference;
 pub mod store;
 pub mod unpack;
+pub mod compression;
+pub mod reference;
+pub mod error;
 
 pub use error::Error;
 pub use reference::Reference;

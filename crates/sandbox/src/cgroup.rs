@@ -113,13 +113,13 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Where a process joins by writing "0".
-    pub fn entrances(&self) -> Result<Vec<fs::File>, Error> {
-        let open = |directory: &PathBuf| {
+    /// Puts a process into the groups, and with it all that it starts from now on.
+    pub fn admit(&self, pid: rustix::process::Pid) -> Result<(), Error> {
+        let admit = |directory: &PathBuf| {
             let path = directory.join("cgroup.procs");
-            fs::OpenOptions::new().write(true).open(&path).map_err(|source| Error::Limit { path, source })
+            fs::write(&path, pid.as_raw_nonzero().to_string()).map_err(|source| Error::Limit { path, source })
         };
-        self.directories.iter().map(open).collect()
+        self.directories.iter().try_for_each(admit)
     }
 
     /// Removes the groups; true when none is left. Only rmdir: a group with processes stays.

@@ -5,140 +5,100 @@
 //! away, the filter comes after all that it forbids.
 
 use std::ffi::CString;
-use std::fs::File;
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::process::{Gid, Uid};
 use shorefast_sys as sys;
 use sys::{Result, call};
 
-use crate::filter::{self, AbstractSockets};
-use crate::root::Root;
-use crate::spec::{INIT_INSIDE, Identity, Ids, Processes};
+use crate::filter;
+use crate::orders::{Descriptors, Orders};
+use crate::root;
+use crate::spec::{Identity, Processes};
 use crate::talk;
 
-/// All that the child needs, prepared before the fork.
-#[derive(Debug)]
-pub struct Child<'a> {
-    pub control: OwnedFd,
-    pub cgroup: Vec<File>,
-    pub root: Root<'a>,
-    pub identity: Identity,
-    pub processes: Processes,
-    pub ids: Ids,
-    pub program: &'a OwnedFd,
-    pub output: OutputPipe,
-    pub ring: &'a OwnedFd,
-    pub argv: Vec<CString>,
-    /// The helper's possible paths, in the order of PATH.
-    pub candidates: Vec<CString>,
-    pub environment: Vec<CString>,
+/// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
+pub fn run(control: &OwnedFd, processes: Processes) -> ! {
+    if let Err(error) = become_init(control, processes) {
+        talk::say_failed(control.as_fd(), &error.to_string());
+    }
+    sys::process::exit_now(1)
 }
 
-/// The client's stdout and stderr.
-#[derive(Debug)]
-pub struct OutputPipe {
-    pub read: OwnedFd,
-    pub write: OwnedFd,
+fn become_init(control: &OwnedFd, processes: Processes) -> Result<()> {
+    prepare(processes)?;
+    let (orders, descriptors) = talk::take_orders(control.as_fd())?;
+    root::fill(&orders, &descriptors.entries)?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    if orders.identity == Identity::UserNamespace {
+        sys::namespace::unshare_user()?;
+    }
+    talk::say_ready(control.as_fd())?;
+    // A new user namespace starts with a full bounding set, so only now; the launching process is
+    // busy with our ids meanwhile.
+    sys::privilege::empty_bounding_set()?;
+    talk::wait_for_go(control.as_fd())?;
+
+    sys::privilege::drop_groups()?;
+    let listener = sys::seccomp::install(&filter::program(orders.sockets))?;
+    // It must not stay open here: with nobody listening, later calls fail at once instead of
+    // waiting for ever.
+    talk::say_filtered(control.as_fd(), &listener)?;
+    drop(listener);
+    match sys::process::fork_plainly()? {
+        None => become_client(control, &orders, &descriptors),
+        Some(helper) => {
+            let helper = sys::c_string(helper.as_raw_nonzero().to_string())?;
+            drop_to(orders.init_id)?;
+            let places = [
+                (control.as_fd(), sys::shim::CONTROL),
+                (descriptors.output_read.as_fd(), sys::shim::OUTPUT),
+                (descriptors.ring.as_fd(), sys::shim::RING),
+            ];
+            sys::shim::become_it(descriptors.program.as_fd(), &[c"init", &helper], &places).map(drop)
+        }
+    }
 }
 
-impl Child<'_> {
-    /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
-    pub fn run(mut self) -> ! {
-        if let Err(error) = self.become_init() {
-            talk::say_failed(self.control.as_fd(), &error.to_string());
-        }
-        sys::process::exit_now(1)
+/// All that is the same for every client: done while the launching process still plans.
+fn prepare(processes: Processes) -> Result<()> {
+    // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
+    call(|| "setsid()".into(), rustix::process::setsid())?;
+    sys::process::reset_signals();
+    rustix::process::umask(rustix::fs::Mode::empty());
+    if processes == Processes::Host {
+        let own = Some(rustix::process::getpid());
+        call(|| "prctl(PR_SET_CHILD_SUBREAPER)".into(), rustix::process::set_child_subreaper(own))?;
     }
+    root::enter_empty()?;
+    sys::privilege::no_new_privileges()?;
+    if sys::landlock::can_scope() { sys::landlock::restrict_scope() } else { Ok(()) }
+}
 
-    fn become_init(&mut self) -> Result<()> {
-        // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
-        call(|| "setsid()".into(), rustix::process::setsid())?;
-        sys::process::reset_signals();
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0));
-        for entrance in &mut self.cgroup {
-            call(|| "write(cgroup.procs)".into(), entrance.write_all(b"0"))?;
-        }
-        if self.processes == Processes::Host {
-            call(|| "prctl(PR_SET_CHILD_SUBREAPER)".into(), rustix::process::set_child_subreaper(Some(rustix::process::getpid())))?;
-        }
-        self.root.enter()?;
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-        if self.identity == Identity::UserNamespace {
-            sys::namespace::unshare_user()?;
-        }
-        talk::say_ready(self.control.as_fd())?;
-        self.wait_for_go()?;
+fn become_client(control: &OwnedFd, orders: &Orders, descriptors: &Descriptors) -> ! {
+    let output = descriptors.output_write.as_fd();
+    let prepared = drop_to(orders.client_id).and_then(|()| sys::process::lay_out(&[(output, 1), (output, 2)], None));
+    let error = prepared.map_or_else(|error| error, |_| execute(orders));
+    talk::say_not_executed(control.as_fd(), &error.to_string());
+    sys::process::exit_now(127)
+}
 
-        sys::privilege::drop_groups()?;
-        sys::privilege::empty_bounding_set()?;
-        sys::privilege::no_new_privileges()?;
-        self.filter()?;
-        match sys::process::fork_plainly()? {
-            None => self.become_client(),
-            Some(helper) => {
-                let helper = sys::c_string(helper.as_raw_nonzero().to_string())?;
-                self.drop_to(INIT_INSIDE, self.ids.init(self.identity))?;
-                let places = [
-                    (self.control.as_fd(), sys::shim::CONTROL),
-                    (self.output.read.as_fd(), sys::shim::OUTPUT),
-                    (self.ring.as_fd(), sys::shim::RING),
-                ];
-                sys::shim::become_it(self.program.as_fd(), &[c"init", &helper], &places).map(drop)
-            }
+/// Like execvp: the first candidate that is there.
+fn execute(orders: &Orders) -> sys::Error {
+    let strings = |texts: &[Vec<u8>]| texts.iter().map(|text| CString::new(text.as_slice()).unwrap_or_default()).collect::<Vec<_>>();
+    let (argv, environment) = (strings(&orders.argv), strings(&orders.environment));
+    let mut result = sys::Error::new(format!("{:?}", argv[0]), rustix::io::Errno::NOENT);
+    for path in strings(&orders.candidates) {
+        result = sys::process::exec(&path, &argv, &environment);
+        if result.errno() != rustix::io::Errno::NOENT {
+            break;
         }
     }
+    result
+}
 
-    fn wait_for_go(&self) -> Result<()> {
-        let mut word = [0u8; 1];
-        let n = call(|| "recv(control)".into(), rustix::net::recv(&self.control, &mut word[..], rustix::net::RecvFlags::empty()))?;
-        if n.1 == 1 && word == *talk::GO { Ok(()) } else { sys::process::exit_now(1) }
-    }
-
-    fn filter(&self) -> Result<()> {
-        let sockets = if sys::landlock::can_scope() {
-            sys::landlock::restrict_scope()?;
-            AbstractSockets::Scoped
-        } else {
-            AbstractSockets::Denied
-        };
-        let listener = sys::seccomp::install(&filter::program(sockets))?;
-        // It must not stay open here: with nobody listening, later calls fail at once instead of
-        // waiting for ever.
-        talk::say_filtered(self.control.as_fd(), &listener)
-    }
-
-    fn become_client(&self) -> ! {
-        let error = match self.prepare_client() {
-            Err(error) => error,
-            Ok(()) => self.execute(),
-        };
-        talk::say_not_executed(self.control.as_fd(), &error.to_string());
-        sys::process::exit_now(127)
-    }
-
-    fn prepare_client(&self) -> Result<()> {
-        self.drop_to(0, self.ids.client(self.identity))?;
-        sys::process::lay_out(&[(self.output.write.as_fd(), 1), (self.output.write.as_fd(), 2)], None).map(drop)
-    }
-
-    /// Like execvp: the first candidate that is there.
-    fn execute(&self) -> sys::Error {
-        let mut result = sys::Error::new(format!("{:?}", self.argv[0]), rustix::io::Errno::NOENT);
-        for path in &self.candidates {
-            result = sys::process::exec(path, &self.argv, &self.environment);
-            if result.errno() != rustix::io::Errno::NOENT {
-                break;
-            }
-        }
-        result
-    }
-
-    /// Becomes a user without any capability.
-    fn drop_to(&self, inside: u32, on_host: u32) -> Result<()> {
-        let id = if self.identity == Identity::UserNamespace { inside } else { on_host };
-        sys::privilege::become_user(Uid::from_raw(id), Gid::from_raw(id))?;
-        sys::privilege::drop_capabilities()
-    }
+/// Becomes a user without any capability.
+fn drop_to(id: u32) -> Result<()> {
+    sys::privilege::become_user(Uid::from_raw(id), Gid::from_raw(id))?;
+    sys::privilege::drop_capabilities()
 }

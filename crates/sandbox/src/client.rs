@@ -28,8 +28,8 @@ struct Watch {
 }
 
 impl Client {
-    pub(crate) fn new(init: sys::process::Child, control: OwnedFd, spec: &Spec, ids: Ids) -> Result<Self, Error> {
-        Ok(Self { init, control, identity: spec.identity, processes: spec.processes, ids, watch: None, kept: false })
+    pub(crate) fn new(init: sys::process::Child, control: OwnedFd, spec: &Spec, ids: Ids) -> Self {
+        Self { init, control, identity: spec.identity, processes: spec.processes, ids, watch: None, kept: false }
     }
 
     pub(crate) fn watched(&mut self, listener: OwnedFd, namespace: OwnedFd) {

@@ -1,8 +1,9 @@
 //! From a spec to a running client, as seen by the process that mounts.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -15,12 +16,24 @@ use sys::namespace::Home;
 use sys::process::{Fork, Fresh};
 
 use crate::cgroup::Cgroup;
-use crate::child::{Child, OutputPipe};
+use crate::child;
 use crate::client::Client;
 use crate::error::Error;
-use crate::root::{ReadFile, Root, SourceKind};
-use crate::spec::{Content, IDS_PER_NAMESPACE, Identity, Ids, Processes, SOURCE, Spec};
+use crate::files;
+use crate::filter::AbstractSockets;
+use crate::orders::{Descriptors, Orders, SourceKind};
+use crate::root;
+use crate::spec::{IDS_PER_NAMESPACE, INIT_INSIDE, Identity, Ids, Processes, SOURCE, Spec};
 use crate::talk::{self, Word};
+
+/// A sandbox that waits for its orders, set up while the caller still plans. Dropped: gone.
+#[derive(Debug)]
+pub struct Nest {
+    init: sys::process::Child,
+    control: OwnedFd,
+    processes: Processes,
+    taken: bool,
+}
 
 /// What the launch gets from its surroundings, in contrast to the plan.
 #[derive(Debug)]
@@ -39,46 +52,53 @@ pub struct Surroundings<'a> {
 /// The search path inside: the union of what distributions use.
 const PATH: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Starts the client. The result, dropped, ends it.
-pub fn launch(spec: &Spec, around: &Surroundings<'_>) -> Result<Client, Error> {
-    let image = open_root(around.rootfs)?;
-    let source = spec.source.as_deref().map(open_source).transpose()?;
-    let files = read_files(spec, &image, around.ids)?;
-    let (ours, theirs) = talk::pair().map_err(Error::Start)?;
-    let child = Child {
-        control: theirs,
-        cgroup: around.cgroup.entrances()?,
-        root: Root {
-            image: &image,
-            files: &files,
-            scratch_bytes: spec.scratch_bytes,
-            source: source.as_ref().map(|source| source.kind),
-            owner: around.ids.client(spec.identity),
-        },
-        identity: spec.identity,
-        processes: spec.processes,
-        ids: around.ids,
-        program: around.program,
-        output: output_pipe()?,
-        ring: around.log,
-        argv: c_strings(spec.command.iter().map(|text| text.as_os_str()))?,
-        candidates: candidates(&spec.command[0])?,
-        environment: environment(spec)?,
-    };
-    let fresh = match spec.processes {
+/// Starts the sandbox's first process. It gets ready on its own and then waits for orders; should
+/// we die, it notices and ends.
+pub fn prepare(processes: Processes) -> Result<Nest, Error> {
+    let (control, theirs) = talk::pair().map_err(Error::Start)?;
+    let fresh = match processes {
         Processes::Own => Fresh::PID | Fresh::IPC | Fresh::UTS,
         Processes::Host => Fresh::IPC | Fresh::UTS,
     };
-    let init = match sys::process::fork(fresh).map_err(Error::Start)? {
+    match sys::process::fork(fresh).map_err(Error::Start)? {
         Fork::Child => {
-            drop(ours);
-            child.run()
+            drop(control);
+            child::run(&theirs, processes)
         }
-        Fork::Parent(init) => init,
-    };
-    drop(child);
-    let client = Client::new(init, ours, spec, around.ids)?;
-    set_up(client, spec, source, around)
+        Fork::Parent(init) => Ok(Nest { init, control, processes, taken: false }),
+    }
+}
+
+impl Nest {
+    /// Starts the client in it. The result, dropped, ends it.
+    pub fn launch(self, spec: &Spec, around: &Surroundings<'_>) -> Result<Client, Error> {
+        // Prepared for the usual case; a client that shares the host's processes needs another.
+        let nest = if self.processes == spec.processes { self } else { prepare(spec.processes)? };
+        let source = spec.source.as_deref().map(Source::open).transpose()?;
+        let (orders, descriptors) = orders(spec, around, source.as_ref().map(|source| source.kind))?;
+        around.cgroup.admit(nest.init.pid)?;
+        talk::say_orders(nest.control.as_fd(), &orders, &descriptors).map_err(Error::Start)?;
+        drop(descriptors);
+        set_up(nest.into_client(spec, around.ids)?, spec, source, around)
+    }
+
+    fn into_client(mut self, spec: &Spec, ids: Ids) -> Result<Client, Error> {
+        self.taken = true;
+        let dup = |fd: &OwnedFd| {
+            let copy = fd.try_clone();
+            sys::call(|| "dup()".into(), copy).map_err(Error::Start)
+        };
+        let init = sys::process::Child { pid: self.init.pid, pidfd: dup(&self.init.pidfd)? };
+        Ok(Client::new(init, dup(&self.control)?, spec, ids))
+    }
+}
+
+impl Drop for Nest {
+    fn drop(&mut self) {
+        if !self.taken {
+            self.init.kill_and_reap();
+        }
+    }
 }
 
 /// Answers the child until the client is being executed.
@@ -112,9 +132,35 @@ fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
     }
 }
 
-fn open_root(path: &Path) -> Result<OwnedFd, Error> {
-    let open = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    sys::call(|| format!("open({path:?})"), open).map_err(|source| Error::Root { path: path.to_owned(), source })
+fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) -> Result<(Orders, Descriptors), Error> {
+    let path = around.rootfs;
+    let fail = |source| Error::Root { path: path.to_owned(), source };
+    let image = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let image = sys::call(|| format!("open({path:?})"), image).map_err(fail)?;
+    let (entries, trees) = root::image_entries(&image).map_err(fail)?;
+    let owner = around.ids.client(spec.identity);
+    let (client_id, init_id) = match spec.identity {
+        Identity::UserNamespace => (0, INIT_INSIDE),
+        Identity::DedicatedUser => (owner, around.ids.init(spec.identity)),
+    };
+    let orders = Orders {
+        identity: spec.identity,
+        client_id,
+        init_id,
+        owner,
+        scratch_bytes: spec.scratch_bytes,
+        entries,
+        files: files::read(spec, &image, around.ids)?,
+        source,
+        sockets: if sys::landlock::can_scope() { AbstractSockets::Scoped } else { AbstractSockets::Denied },
+        argv: spec.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        candidates: candidates(&spec.command[0]),
+        environment: environment(spec),
+    };
+    let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone()).map_err(Error::Start);
+    let (output_read, output_write) = output_pipe().map_err(Error::Start)?;
+    let descriptors = Descriptors { program: dup(around.program)?, output_read, output_write, ring: dup(around.log)?, entries: trees };
+    Ok((orders, descriptors))
 }
 
 /// A host path for the client to see, held as a detached mount.
@@ -124,36 +170,34 @@ struct Source {
     kind: SourceKind,
 }
 
-fn open_source(path: &Path) -> Result<Source, Error> {
-    let fail = |source| Error::Source { path: path.to_owned(), source };
-    let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let place = sys::call(|| format!("open({path:?})"), place).map_err(fail)?;
-    let stat = sys::call(|| format!("stat({path:?})"), rustix::fs::fstat(&place)).map_err(fail)?;
-    let kind = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => SourceKind::Directory,
-        FileType::RegularFile => SourceKind::File,
-        _ => return Err(fail(sys::Error::new(format!("open({path:?})"), rustix::io::Errno::NOTSUP))),
-    };
-    let tree = sys::mount::detached_copy(place.as_fd(), Path::new("")).map_err(fail)?;
-    Ok(Source { path: path.to_owned(), tree, kind })
-}
-
 impl Source {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let fail = |source| Error::Source { path: path.to_owned(), source };
+        let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let place = sys::call(|| format!("open({path:?})"), place).map_err(fail)?;
+        let stat = sys::call(|| format!("stat({path:?})"), rustix::fs::fstat(&place)).map_err(fail)?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => SourceKind::Directory,
+            FileType::RegularFile => SourceKind::File,
+            _ => return Err(fail(sys::Error::new(format!("open({path:?})"), rustix::io::Errno::NOTSUP))),
+        };
+        let tree = sys::mount::detached_copy(place.as_fd(), Path::new("")).map_err(fail)?;
+        Ok(Self { path: path.to_owned(), tree, kind })
+    }
+
     fn show_in(self, namespace: &OwnedFd, owners: Option<OwnedFd>) -> Result<(), Error> {
+        let Self { path, tree, .. } = self;
         let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
-        let path = self.path.clone();
-        if let Some(owners) = &owners {
-            let attributes = Attributes { set, private: true, owners: Some(owners.as_fd()) };
-            sys::mount::set_attributes(self.tree.as_fd(), attributes)
-                .map_err(|source| Error::OwnersNotMapped { path: path.clone(), source })?;
-        } else {
-            let attributes = Attributes { set, private: true, owners: None };
-            sys::mount::set_attributes(self.tree.as_fd(), attributes).map_err(|source| Error::Source { path: path.clone(), source })?;
-        }
+        let changed =
+            sys::mount::set_attributes(tree.as_fd(), Attributes { set, private: true, owners: owners.as_ref().map(|fd| fd.as_fd()) });
+        changed.map_err(|source| match owners {
+            Some(_) => Error::OwnersNotMapped { path: path.clone(), source },
+            None => Error::Source { path: path.clone(), source },
+        })?;
         let fail = |source| Error::Source { path: path.clone(), source };
         let home = Home::here().map_err(fail)?;
         let _visit = home.visit(namespace.as_fd()).map_err(fail)?;
-        sys::mount::attach(self.tree.as_fd(), CWD, Path::new(SOURCE)).map_err(fail)
+        sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE)).map_err(fail)
     }
 }
 
@@ -166,111 +210,25 @@ fn map_ids(pid: rustix::process::Pid, ids: Ids) -> sys::Result<()> {
     Ok(())
 }
 
-/// Nobody needs more in a key or a password file.
-const FILE_LIMIT: u64 = 1 << 20;
-
-fn read_files(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, Error> {
-    let mut files = Vec::new();
-    for file in &spec.files {
-        let (content, mode) = match &file.content {
-            Content::Text(text) => (Some(text.clone().into_bytes()), 0o600),
-            Content::Host(path) => (Some(read_host_file(path)?), 0o400),
-            Content::HostIfThere(path) => (read_host_file(path).ok(), 0o644),
-        };
-        if let Some(content) = content {
-            files.push(ReadFile { inside: file.inside.clone(), content, mode, in_ours: file.is_ours() });
-        }
-    }
-    files.extend(users(image, spec.identity, ids));
-    Ok(files)
-}
-
-fn read_host_file(path: &Path) -> Result<Vec<u8>, Error> {
-    let fail = |error: std::io::Error| {
-        let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
-        Error::File { path: path.to_owned(), source: sys::Error::new(format!("read({path:?})"), errno) }
-    };
-    // NONBLOCK: a FIFO must not make us wait.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| fail(errno.into()))?);
-    let metadata = file.metadata().map_err(fail)?;
-    if !metadata.is_file() {
-        return Err(fail(rustix::io::Errno::INVAL.into()));
-    }
-    if metadata.len() > FILE_LIMIT {
-        return Err(fail(rustix::io::Errno::FBIG.into()));
-    }
-    let mut content = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(file, FILE_LIMIT), &mut content).map_err(fail)?;
-    Ok(content)
-}
-
-/// The image's users and groups plus the one that the client is, if it lacks that: ssh and others
-/// refuse to work for a user without a name. Images made straight from packages have none at all.
-fn users(image: &OwnedFd, identity: Identity, ids: Ids) -> Vec<ReadFile> {
-    let id = ids.dedicated();
-    let rows = [
-        ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", format!("shorefast:x:{id}:{id}:mount client:/root:/bin/sh\n")),
-        ("etc/group", "root:x:0:\nnogroup:x:65534:\n", format!("shorefast:x:{id}:\n")),
-    ];
-    let mut files = Vec::new();
-    for (path, if_missing, dedicated) in rows {
-        let mut content = read_image_file(image, path);
-        let is_missing = content.is_empty();
-        if is_missing {
-            content.extend(if_missing.bytes());
-        } else if content.last() != Some(&b'\n') {
-            content.push(b'\n');
-        }
-        if identity == Identity::DedicatedUser {
-            content.extend(dedicated.bytes());
-        }
-        if is_missing || identity == Identity::DedicatedUser {
-            files.push(ReadFile { inside: Path::new("/").join(path), content, mode: 0o644, in_ours: false });
-        }
-    }
-    files
-}
-
-/// Empty if it is not there.
-fn read_image_file(image: &OwnedFd, path: &str) -> Vec<u8> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let open = rustix::fs::openat2(image, path, flags, Mode::empty(), rustix::fs::ResolveFlags::IN_ROOT);
-    let mut content = Vec::new();
-    if let Ok(file) = open {
-        let _ = std::io::Read::read_to_end(&mut std::io::Read::take(fs::File::from(file), FILE_LIMIT), &mut content);
-    }
-    content
-}
-
-fn output_pipe() -> Result<OutputPipe, Error> {
-    let pipe = sys::call(|| "pipe2()".into(), rustix::pipe::pipe_with(PipeFlags::CLOEXEC)).map_err(Error::Start)?;
-    let (read, write) = pipe;
+fn output_pipe() -> sys::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = sys::call(|| "pipe2()".into(), rustix::pipe::pipe_with(PipeFlags::CLOEXEC))?;
     // Only our end: a client may not expect a pipe that does not block.
-    sys::call(|| "fcntl(O_NONBLOCK)".into(), rustix::fs::fcntl_setfl(&read, OFlags::NONBLOCK)).map_err(Error::Start)?;
-    Ok(OutputPipe { read, write })
+    sys::call(|| "fcntl(O_NONBLOCK)".into(), rustix::fs::fcntl_setfl(&read, OFlags::NONBLOCK))?;
+    Ok((read, write))
 }
 
-fn candidates(helper: &OsStr) -> Result<Vec<CString>, Error> {
-    if Path::new(helper).components().count() > 1 {
-        return c_strings([helper]);
+fn candidates(helper: &OsStr) -> Vec<Vec<u8>> {
+    if helper.as_bytes().contains(&b'/') {
+        return vec![helper.as_bytes().to_vec()];
     }
-    let paths: Vec<PathBuf> = PATH.iter().map(|directory| Path::new(directory).join(helper)).collect();
-    c_strings(paths.iter().map(|path| path.as_os_str()))
+    PATH.iter().map(|directory| Path::new(directory).join(helper).into_os_string().into_encoded_bytes()).collect()
 }
 
-fn environment(spec: &Spec) -> Result<Vec<CString>, Error> {
-    let path = format!("PATH={}", PATH.join(":"));
-    let fixed = [path, "HOME=/root".into(), "USER=root".into(), "LOGNAME=root".into(), "LANG=C.UTF-8".into()];
-    let named = spec.environment.iter().map(|(name, value)| format!("{name}={value}"));
-    let all: Vec<String> = fixed
-        .into_iter()
-        .filter(|line| !spec.environment.iter().any(|(name, _)| line.starts_with(&format!("{name}="))))
-        .chain(named)
-        .collect();
-    c_strings(all.iter().map(OsStr::new))
-}
-
-fn c_strings<'a>(texts: impl IntoIterator<Item = &'a OsStr>) -> Result<Vec<CString>, Error> {
-    texts.into_iter().map(|text| sys::c_string(text).map_err(Error::Start)).collect()
+fn environment(spec: &Spec) -> Vec<Vec<u8>> {
+    let path = PATH.join(":");
+    let fixed = [("PATH", path.as_str()), ("HOME", "/root"), ("USER", "root"), ("LOGNAME", "root"), ("LANG", "C.UTF-8")];
+    let overridden = |name: &str| spec.environment.iter().any(|(other, _)| other == name);
+    let fixed = fixed.into_iter().filter(|(name, _)| !overridden(name));
+    let named = spec.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    fixed.chain(named).map(|(name, value)| format!("{name}={value}").into_bytes()).collect()
 }

@@ -4,18 +4,20 @@
 //! that it does are hostile. It gets the image's files read-only, a bounded scratch space, seven
 //! harmless devices, the host's network, and no way to anything else.
 
-pub mod cgroup;
-pub mod child;
-pub mod client;
-pub mod error;
-pub mod filter;
 pub mod launch;
-pub mod root;
-pub mod spec;
+pub mod client;
+pub mod child;
 pub mod talk;
+pub mod root;
+pub mod files;
+pub mod orders;
+pub mod filter;
+pub mod cgroup;
+pub mod spec;
+pub mod error;
 
 pub use cgroup::Cgroup;
 pub use client::Client;
 pub use error::Error;
-pub use launch::launch;
+pub use launch::{Nest, prepare};
 pub use spec::Spec;

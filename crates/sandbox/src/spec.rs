@@ -3,12 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Where things are inside, whatever they are called on the host.
 pub const TARGET: &str = "/shorefast/target";
 pub const SOURCE: &str = "/shorefast/source";
 pub const FILES: &str = "/shorefast/files";
+
+/// What a client can write inside, in bytes: big enough for the caches of known clients.
+pub const DEFAULT_SCRATCH: u64 = 256 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Spec {
@@ -24,7 +27,7 @@ pub struct Spec {
 }
 
 /// Who the client is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Identity {
     /// Root of a user namespace of its own, nobody outside.

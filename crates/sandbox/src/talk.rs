@@ -14,6 +14,7 @@ use rustix::net::{
 use shorefast_sys as sys;
 
 use crate::error::Error;
+use crate::orders::{Descriptors, Orders};
 
 /// From the sandbox.
 #[derive(Debug)]
@@ -31,6 +32,9 @@ pub enum Word {
 }
 
 pub const GO: &[u8] = b"G";
+
+/// Descriptors per packet: well below the kernel's 253.
+const FDS: usize = 64;
 
 const READY: u8 = b'R';
 const FILTERED: u8 = b'L';
@@ -67,6 +71,56 @@ pub fn say_filtered(to: BorrowedFd<'_>, listener: &OwnedFd) -> sys::Result<()> {
     control.push(SendAncillaryMessage::ScmRights(&fds));
     let sent = rustix::net::sendmsg(to, &[IoSlice::new(&[FILTERED])], &mut control, SendFlags::NOSIGNAL);
     sys::call(|| "sendmsg(SCM_RIGHTS)".into(), sent).map(drop)
+}
+
+/// The orders themselves are in memory; the descriptors go with them, some at a time.
+pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
+    let written = orders.write()?;
+    let Descriptors { program, output_read, output_write, ring, entries } = descriptors;
+    let first = [&written, program, output_read, output_write, ring];
+    let all: Vec<_> = first.into_iter().chain(entries).map(|fd| fd.as_fd()).collect();
+    for part in all.chunks(FDS) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(part));
+        let count = (all.len() as u32).to_ne_bytes();
+        let sent = rustix::net::sendmsg(to, &[IoSlice::new(&count)], &mut control, SendFlags::NOSIGNAL);
+        sys::call(|| "sendmsg(orders)".into(), sent)?;
+    }
+    Ok(())
+}
+
+/// In the sandbox: waits for the orders. Ends with the launching process.
+pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
+    let mut fds = Vec::new();
+    loop {
+        let mut count = [0u8; 4];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut count)], &mut control, RecvFlags::CMSG_CLOEXEC);
+        if sys::call(|| "recvmsg(orders)".into(), received)?.bytes == 0 {
+            sys::process::exit_now(1);
+        }
+        fds.extend(control.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
+            _ => Vec::new(),
+        }));
+        if fds.len() as u32 >= u32::from_ne_bytes(count) {
+            break;
+        }
+    }
+    let mut fds = fds.into_iter();
+    let mut next = || fds.next().ok_or_else(|| sys::Error::new("recvmsg(orders)", rustix::io::Errno::PROTO));
+    let (orders, program, output_read, output_write, ring) = (Orders::read(next()?)?, next()?, next()?, next()?, next()?);
+    Ok((orders, Descriptors { program, output_read, output_write, ring, entries: fds.collect() }))
+}
+
+/// In the sandbox: waits for the word that ids are mapped and the source is there.
+pub fn wait_for_go(from: BorrowedFd<'_>) -> sys::Result<()> {
+    let mut word = [0u8; 1];
+    let received = rustix::net::recv(from, &mut word[..], RecvFlags::empty());
+    let (_, n) = sys::call(|| "recv(control)".into(), received)?;
+    if n == 1 && word == *GO { Ok(()) } else { sys::process::exit_now(1) }
 }
 
 pub fn say(to: BorrowedFd<'_>, bytes: &[u8]) -> sys::Result<()> {

@@ -3,17 +3,17 @@
 
 #![expect(unsafe_code, reason = "this crate is the wall: system calls that rustix does not wrap")]
 
-pub mod error;
-pub mod fuse;
-pub mod landlock;
+pub mod shim;
+pub mod process;
+pub mod namespace;
 pub mod mount;
 pub mod mountinfo;
-pub mod namespace;
-pub mod privilege;
-pub mod process;
-pub mod ring;
 pub mod seccomp;
-pub mod shim;
+pub mod landlock;
+pub mod fuse;
+pub mod privilege;
+pub mod ring;
+pub mod error;
 
 pub use error::{Error, Result, call};
 

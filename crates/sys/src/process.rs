@@ -135,8 +135,11 @@ pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -
     };
     let kept = kept.map(lift).transpose()?;
     let lifted: Vec<_> = places.iter().map(|(fd, to)| Ok((lift(*fd)?, *to))).collect::<Result<_>>()?;
-    let null = crate::call(|| "open(\"/dev/null\")".into(), std::fs::File::options().read(true).write(true).open("/dev/null"))?;
-    let null = lift(null.as_fd())?;
+    let null = {
+        // Closed again before its number, which may be among those to come, is taken.
+        let null = crate::call(|| "open(\"/dev/null\")".into(), std::fs::File::options().read(true).write(true).open("/dev/null"))?;
+        lift(null.as_fd())?
+    };
     (0..3).try_for_each(|standard| place_fd(null.as_fd(), standard))?;
     lifted.iter().try_for_each(|(fd, to)| place_fd(fd.as_fd(), *to))?;
     Ok(kept)

@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use libc::{BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+use libc::{BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result, checked};
@@ -44,33 +44,57 @@ const NUMBER_OFFSET: u32 = 0;
 const ARCHITECTURE_OFFSET: u32 = 4;
 const ARGUMENTS_OFFSET: u32 = 16;
 
-/// Compiles rules, the first that applies wins. Calls that no rule names are allowed up to
-/// `newest`; beyond it (which includes x32) and on foreign architectures they do not exist.
+/// Compiles rules; of several for one call, the first that applies wins. Calls that no rule names
+/// are allowed up to `newest`; beyond it (which includes x32) and on foreign architectures they do
+/// not exist.
+///
+/// A search tree, not a list: when a filter is installed, the kernel walks it once for every call
+/// that exists, to know which ones it may always allow.
 pub fn compile(rules: &[Rule], newest: libc::c_long) -> Vec<sock_filter> {
     let missing = ret(Verdict::Refuse(Errno::NOSYS));
+    let mut numbers: Vec<_> = rules.iter().map(|rule| rule.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let calls: Vec<_> = numbers.iter().map(|number| (*number as u32, one_call(rules, *number))).collect();
     let mut program = vec![load(ARCHITECTURE_OFFSET), jump(BPF_JEQ, ARCHITECTURE, 1, 0), missing, load(NUMBER_OFFSET)];
-    for rule in rules {
-        let body = body(rule);
-        program.push(jump(BPF_JEQ, rule.number as u32, 0, body.len() as u8));
-        program.extend(body);
-    }
-    program.extend([jump(BPF_JGE, newest as u32 + 1, 0, 1), missing, ret(Verdict::Allow)]);
+    program.extend([jump(BPF_JGE, newest as u32 + 1, 0, 1), missing]);
+    program.extend(search(&calls));
     program
 }
 
-/// Ends with the number loaded again, for the rules that follow.
+/// What happens to one call: always ends with a verdict.
+fn one_call(rules: &[Rule], number: libc::c_long) -> Vec<sock_filter> {
+    let rules = rules.iter().filter(|rule| rule.number == number);
+    rules.flat_map(body).chain([ret(Verdict::Allow)]).collect()
+}
+
+/// Finds the loaded number among sorted calls.
+fn search(calls: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
+    match calls {
+        [] => vec![ret(Verdict::Allow)],
+        [(number, body)] => [jump(BPF_JEQ, *number, 1, 0), ret(Verdict::Allow)].into_iter().chain(body.iter().copied()).collect(),
+        _ => {
+            let (low, high) = calls.split_at(calls.len() / 2);
+            let below = search(low);
+            // Conditional jumps reach 255 instructions, the plain one any distance.
+            let over = statement(BPF_JMP | BPF_JA, below.len() as u32);
+            [jump(BPF_JGE, high[0].0, 0, 1), over].into_iter().chain(below).chain(search(high)).collect()
+        }
+    }
+}
+
+/// One rule of a call: a verdict, or on to what follows.
 fn body(rule: &Rule) -> Vec<sock_filter> {
     let verdict = ret(rule.verdict);
-    let reload = load(NUMBER_OFFSET);
     match rule.when {
         When::Always => vec![verdict],
         When::AnyBit { argument, mask } => {
-            vec![load_argument(argument), statement(BPF_ALU | BPF_AND | BPF_K, mask), jump(BPF_JEQ, 0, 1, 0), verdict, reload]
+            vec![load_argument(argument), statement(BPF_ALU | BPF_AND | BPF_K, mask), jump(BPF_JEQ, 0, 1, 0), verdict]
         }
-        When::Equals { argument, value } => vec![load_argument(argument), jump(BPF_JEQ, value, 0, 1), verdict, reload],
+        When::Equals { argument, value } => vec![load_argument(argument), jump(BPF_JEQ, value, 0, 1), verdict],
         When::NotIn { argument, values } => {
             let tests = values.iter().enumerate().map(|(at, value)| jump(BPF_JEQ, *value, (values.len() - at) as u8, 0));
-            [load_argument(argument)].into_iter().chain(tests).chain([verdict, reload]).collect()
+            [load_argument(argument)].into_iter().chain(tests).chain([verdict]).collect()
         }
     }
 }
@@ -205,6 +229,7 @@ mod tests {
                 code if code == BPF_ALU | BPF_AND | BPF_K => a &= i.k,
                 code if code == BPF_JMP | BPF_JEQ | BPF_K => at += offset(a == i.k),
                 code if code == BPF_JMP | BPF_JGE | BPF_K => at += offset(a >= i.k),
+                code if code == BPF_JMP | BPF_JA => at += i.k as usize,
                 code if code == BPF_RET | BPF_K => return i.k,
                 other => panic!("instruction {other:#x}"),
             }

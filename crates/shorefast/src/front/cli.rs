@@ -14,6 +14,7 @@ use shorefast_engine::request::{ClientChoice, DEFAULT_TIMEOUT, Request};
 use shorefast_engine::unmount::{self, Manner};
 use shorefast_engine::{Error, Host, client, reconcile};
 use shorefast_image::Store;
+use shorefast_sandbox::Nest;
 
 use crate::front::show;
 use crate::report;
@@ -123,6 +124,8 @@ fn parse_duration(text: &str) -> Result<humantime::Duration, String> {
 }
 
 pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
+    // Before anything else: the sandbox is set up on another processor while we read on here.
+    let nest = if is_mount(&arguments) { shorefast_engine::mount::prepare().ok() } else { None };
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -133,7 +136,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     };
     let records = Records::at(&cli.places.run_dir);
     match cli.command {
-        Command::Mount(arguments) => return mount(arguments, &cli.places),
+        Command::Mount(arguments) => return mount(arguments, &cli.places, nest),
         Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
         Command::List { json } => print(&show::list(&records, json)?),
         Command::Inspect { json, target } => print(&show::inspect(&records, &target, json)?),
@@ -146,7 +149,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn mount(arguments: MountArguments, places: &Places) -> Result<ExitCode, Error> {
+/// Good guesses only: a nest that nobody needs is thrown away.
+fn is_mount(arguments: &[OsString]) -> bool {
+    let has = |word: &str| arguments.iter().any(|argument| argument == word);
+    has("mount") && !has("--dry-run") && !has("--help") && !has("-h")
+}
+
+fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Result<ExitCode, Error> {
     let request = Request {
         fstype: arguments.fstype,
         source: arguments.source,
@@ -168,7 +177,8 @@ fn mount(arguments: MountArguments, places: &Places) -> Result<ExitCode, Error> 
     }
     let host =
         Host { run_dir: std::path::absolute(&places.run_dir).unwrap_or_else(|_| places.run_dir.clone()), images: Store::at(&places.root) };
-    shorefast_engine::mount::mount(&plan, &host)?;
+    let nest = nest.map_or_else(shorefast_engine::mount::prepare, Ok)?;
+    shorefast_engine::mount::mount(&plan, &host, nest)?;
     Ok(ExitCode::SUCCESS)
 }
 

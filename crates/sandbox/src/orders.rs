@@ -1,0 +1,100 @@
+//! What the launching process tells the sandbox's first process to become. That one was forked
+//! before anything was planned, so it has to be told all.
+
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::MemfdFlags;
+use serde::{Deserialize, Serialize};
+use shorefast_sys as sys;
+
+use crate::filter::AbstractSockets;
+use crate::spec::Identity;
+
+/// Everything that is no descriptor. Texts are bytes: paths may be anything.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Orders {
+    pub identity: Identity,
+    /// The client's and the first process's user, as numbers that they use themselves.
+    pub client_id: u32,
+    pub init_id: u32,
+    /// Who owns the writable places, as the host's number.
+    pub owner: u32,
+    pub scratch_bytes: u64,
+    pub entries: Vec<Entry>,
+    pub files: Vec<ReadFile>,
+    pub source: Option<SourceKind>,
+    pub sockets: AbstractSockets,
+    pub argv: Vec<Vec<u8>>,
+    /// The helper's possible paths, in the order of PATH.
+    pub candidates: Vec<Vec<u8>>,
+    pub environment: Vec<Vec<u8>>,
+}
+
+/// A top-level entry of the image. Directories and files come with a descriptor each, in order.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Entry {
+    pub name: Vec<u8>,
+    pub kind: EntryKind,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EntryKind {
+    Directory,
+    File,
+    Link(Vec<u8>),
+}
+
+/// A file for the client, with its content.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReadFile {
+    pub inside: Vec<u8>,
+    pub content: Vec<u8>,
+    pub mode: u32,
+    pub place: FilePlace,
+}
+
+/// Where a file for the client stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FilePlace {
+    /// Below a directory of ours, and the client's own.
+    Ours,
+    /// Laid over the image's /etc, and the client's own.
+    EtcOwned,
+    /// Laid over the image's /etc.
+    Etc,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SourceKind {
+    Directory,
+    File,
+}
+
+/// The descriptors that go with the orders, in this order, before those of the entries.
+#[derive(Debug)]
+pub struct Descriptors {
+    pub program: OwnedFd,
+    pub output_read: OwnedFd,
+    pub output_write: OwnedFd,
+    pub ring: OwnedFd,
+    pub entries: Vec<OwnedFd>,
+}
+
+impl Orders {
+    /// In memory that is nobody's file: contents may be secrets.
+    pub fn write(&self) -> sys::Result<OwnedFd> {
+        let memfd = rustix::fs::memfd_create("shorefast-orders", MemfdFlags::CLOEXEC);
+        let mut file = std::fs::File::from(sys::call(|| "memfd_create(\"shorefast-orders\")".into(), memfd)?);
+        let bytes = serde_json::to_vec(self).expect("plain data has a JSON form");
+        sys::call(|| "write(orders)".into(), file.write_all(&bytes))?;
+        Ok(file.into())
+    }
+
+    pub fn read(from: OwnedFd) -> sys::Result<Self> {
+        let mut file = std::fs::File::from(from);
+        let mut bytes = Vec::new();
+        sys::call(|| "read(orders)".into(), file.rewind().and_then(|()| file.read_to_end(&mut bytes)))?;
+        serde_json::from_slice(&bytes).map_err(|_| sys::Error::new("read(orders)", rustix::io::Errno::PROTO))
+    }
+}
