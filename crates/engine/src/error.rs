@@ -117,8 +117,8 @@ impl Error {
         let text = match self {
             Self::NotRoot => "run it as root; `shorefast mount --dry-run` shows the plan without",
             Self::NoType => "say -t TYPE, or --client or --client-file",
-            Self::UnknownType { .. } | Self::UnknownClient { .. } => {
-                return Some(format!("put a client file into {}, or name one with --client-file", crate::client::DIRECTORY));
+            Self::UnknownType { directory, .. } | Self::UnknownClient { directory, .. } => {
+                return Some(format!("put a client file into {}, or name one with --client-file", directory.display()));
             }
             Self::Definition { .. } => "docs/CLIENTS.md lists the keys",
             Self::NoImage { .. } => "add image = \"dir:…\" or \"tar:…\" to the definition, or say --image",

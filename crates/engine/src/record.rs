@@ -292,6 +292,13 @@ pub fn ids_of(id: &str) -> Option<Ids> {
     (slot < Ids::SLOTS).then(|| Ids::of_slot(slot))
 }
 
+fn holds_fuse(pid: i32) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with("dev/fuse")))
+}
+
 fn random_slot() -> io::Result<u16> {
     loop {
         let mut bytes = [0u8; 2];
@@ -310,11 +317,14 @@ fn is_recent(metadata: &fs::Metadata) -> bool {
 }
 
 impl Record {
-    /// What serves the mount: the child that the helper left to the sandbox's first process.
+    /// What serves the mount: of the processes that the helper left to the sandbox's first one,
+    /// that which holds the FUSE device.
     pub fn daemon(&self) -> Option<Process> {
         let init = self.init.filter(Process::is_alive)?.pid;
         let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).ok()?;
-        children.split_ascii_whitespace().find_map(|pid| Process::of(pid.parse().ok()?))
+        let children: Vec<i32> = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+        let serving = children.iter().copied().find(|pid| holds_fuse(*pid));
+        serving.or_else(|| children.first().copied()).and_then(Process::of)
     }
 
     pub fn mode(mode: Mode) -> String {

@@ -48,6 +48,7 @@ mod nr {
     pub const SENDTO: usize = 44;
     pub const WAIT4: usize = 61;
     pub const UMOUNT2: usize = 166;
+    pub const PRCTL: usize = 157;
     pub const EXIT_GROUP: usize = 231;
     pub const PPOLL: usize = 271;
     pub const SETNS: usize = 308;
@@ -65,6 +66,7 @@ mod nr {
     pub const SIGNALFD4: usize = 74;
     pub const EXIT_GROUP: usize = 94;
     pub const RT_SIGPROCMASK: usize = 135;
+    pub const PRCTL: usize = 167;
     pub const SENDTO: usize = 206;
     pub const WAIT4: usize = 260;
     pub const SETNS: usize = 268;
@@ -168,7 +170,14 @@ fn parse(digits: *const u8) -> i32 {
     value
 }
 
+/// What `ps` shows: the file that we were executed from has no name worth showing.
+fn set_name(name: &core::ffi::CStr) {
+    const PR_SET_NAME: usize = 15;
+    syscall(nr::PRCTL, [PR_SET_NAME, name.as_ptr() as usize, 0, 0, 0, 0]);
+}
+
 fn init(helper: i32) -> ! {
+    set_name(c"shorefast-init");
     let mask: u64 = 1 << (SIGCHLD - 1);
     syscall(nr::RT_SIGPROCMASK, [0, &raw const mask as usize, 0, 8, 0, 0]);
     let children = syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, 0o2004000, 0, 0]) as i32;
@@ -255,6 +264,7 @@ struct Keeper {
 const CLONE_NEWNS: usize = 0x0002_0000;
 
 fn keeper(keeper: &Keeper) -> ! {
+    set_name(c"shorefast-keep");
     syscall(nr::SETNS, [VIEW as usize, CLONE_NEWNS, 0, 0, 0, 0]);
     // Until it lets go, the mounting process is in charge: only its word counts.
     let mut byte = [0u8; 1];

@@ -133,8 +133,9 @@ pub fn place_of(mount: &Identity) -> Result<Option<PathBuf>> {
             answer => return answer.map(Some),
         }
     }
+    let is_it = |entry: &mountinfo::Entry| (entry.id, entry.major, entry.minor) == (mount.id, mount.major, mount.minor);
     let table = mountinfo::read()?;
-    Ok(table.into_iter().find(|entry| entry.is(mount)).map(|entry| entry.mount_point))
+    Ok(table.into_iter().find(is_it).map(|entry| entry.mount_point))
 }
 
 fn statmount_point(id: u64) -> Result<PathBuf> {

@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use crate::error::{Result, call};
-use crate::mount::Identity;
 
 /// One mount of the calling thread's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,13 +19,6 @@ pub struct Entry {
     pub fstype: String,
     pub source: OsString,
     pub super_options: OsString,
-}
-
-impl Entry {
-    /// Whether this is the mount that was identified without a unique id.
-    pub fn is(&self, mount: &Identity) -> bool {
-        !mount.unique && (self.id, self.major, self.minor) == (mount.id, mount.major, mount.minor)
-    }
 }
 
 pub fn read() -> Result<Vec<Entry>> {

@@ -1,0 +1,82 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_shorefast_global_optspecs
+    string join \n run-dir= root= clients= h/help V/version
+end
+
+function __fish_shorefast_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_shorefast_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_shorefast_using_subcommand
+    set -l cmd (__fish_shorefast_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c shorefast -n "__fish_shorefast_needs_command" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_needs_command" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_needs_command" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_needs_command" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_needs_command" -s V -l version -d 'Print version'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "list" -d 'Show all mounts; never waits for a server'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "inspect" -d 'Show all that is known about one mount'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s t -l type -d 'The filesystem type; default: the first type of the chosen client' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s o -l options -d 'Mount options, separated by commas; may be given more than once' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client -d 'Use the client definition of this name' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-file -d 'Use this client definition' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image -d 'Use this image instead of the definition\'s: dir:ROOTFS or tar:FILE' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l timeout -d 'Give up after this time, such as 30s or 2m' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l dry-run -d 'Print the plan as JSON and do nothing; needs no root'
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s l -l lazy -d 'Detach now, end when nobody uses it any more'
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s f -l force -d 'Whatever it takes: users of the mount get errors'
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l json -d 'A JSON array of {id, target, source, fstype, client, image, mode, pid, state, since}'
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l json
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s f -l follow -d 'Go on showing until the mount ends'
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l json
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "list" -d 'Show all mounts; never waits for a server'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "inspect" -d 'Show all that is known about one mount'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
