@@ -1,1 +1,158 @@
-//! soon
+//! No privilege: what the client and everything it starts may do, looked up in /proc while it is mounted.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use shorefast_tests::client::Request;
+use shorefast_tests::processes::Process;
+use shorefast_tests::servers::Sshd;
+use shorefast_tests::{Client, Host, cgroups, command, mountinfo};
+
+/// The only devices that a client gets.
+const DEVICES: [&str; 7] = ["full", "fuse", "null", "random", "tty", "urandom", "zero"];
+
+/// A client with a helper process of its own (ssh), and one without a user namespace.
+fn with_clients(look: impl Fn(&Host, &Process)) {
+    let Some(host) = Host::new() else { return };
+    let server = Sshd::start(&host);
+    let (sshfs, bindfs) = (Client::named("sshfs"), Client::named("bindfs"));
+    let requests = [
+        Request::new(&sshfs, "sshfs", server.source(), host.directory("in-a-user-namespace")).options(server.options()),
+        Request::new(&bindfs, "bindfs", host.directory("source"), host.directory("with-a-dedicated-user")),
+    ];
+    for request in requests {
+        request.sandboxed(&host).succeeds();
+        let processes = host.sandboxed();
+        assert!(processes.len() >= 2, "at least the sandbox's first process and the client: {processes:?}");
+        processes.iter().for_each(|process| look(&host, process));
+        command::run(&["umount", request.target.to_str().expect("our own paths are text")]);
+        host.assert_nothing_left();
+    }
+}
+
+#[test]
+fn no_process_has_a_capability_or_can_get_one() {
+    with_clients(|_, process| {
+        for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert_eq!(process.status(set).as_deref(), Some("0000000000000000"), "{set} of {}", process.describe());
+        }
+        assert_eq!(process.status("NoNewPrivs").as_deref(), Some("1"), "{}", process.describe());
+        assert_eq!(process.status("Seccomp").as_deref(), Some("2"), "{}", process.describe());
+    });
+}
+
+#[test]
+fn no_process_is_a_user_or_a_member_of_a_group_of_the_host() {
+    with_clients(|_, process| {
+        let uids = process.status("Uid").expect("it lives");
+        let gids = process.status("Gid").expect("it lives");
+        let groups = process.status("Groups").expect("it lives");
+        for id in uids.split_whitespace().chain(gids.split_whitespace()).chain(groups.split_whitespace()) {
+            assert!(id.parse().is_ok_and(|id: u32| id >= 2_000_000_000), "{id} of {}", process.describe());
+        }
+    });
+}
+
+#[test]
+fn a_client_sees_only_its_image_and_what_the_plan_names() {
+    with_clients(|host, process| {
+        let root = process.file("root");
+        // On the same path the host has it, and the image has not.
+        host.file("host-secret", "");
+        for path in ["srv/host-secret", "srv/ssh", "work", "root/.cargo", "boot", "etc/shadow", "sys/fs/cgroup"] {
+            assert!(fs::symlink_metadata(root.join(path)).is_err(), "{} sees /{path}", process.describe());
+        }
+        let beyond_image: Vec<_> =
+            mountinfo::read(process.file("mountinfo")).expect("it lives").into_iter().filter(is_of_the_host).collect();
+        assert!(beyond_image.len() <= 1, "at most the source of a local client: {beyond_image:?}");
+        assert!(beyond_image.iter().all(|mount| mount.fstype == "tmpfs" && mount.point.starts_with("/shorefast")), "{beyond_image:?}");
+    });
+}
+
+/// /srv is the only host directory that a plan of these tests names a path in; the image is on the disk.
+fn is_of_the_host(mount: &mountinfo::Mount) -> bool {
+    mountinfo::here().iter().any(|own| own.device == mount.device && own.point == Path::new("/srv"))
+}
+
+#[test]
+fn a_client_has_no_device_but_the_harmless_ones() {
+    with_clients(|_, process| {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(process.file("root/dev")).expect("there is a /dev").map(|entry| entry.expect("an entry")) {
+            let kind = entry.file_type().expect("a kind");
+            assert!(!kind.is_block_device(), "{:?}", entry.path());
+            if kind.is_char_device() {
+                names.push(entry.file_name().into_string().expect("device names are text"));
+            }
+        }
+        names.sort();
+        assert_eq!(names, DEVICES, "{}", process.describe());
+        no_other_device_below(&process.file("root"), &process.file("root/dev"));
+    });
+}
+
+/// Walks the client's own file system, not /proc, which shows no device nodes, and not its source or mount.
+fn no_other_device_below(directory: &Path, known: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok) {
+        let (path, Ok(metadata)) = (entry.path(), entry.metadata()) else { continue };
+        let is_device = metadata.file_type().is_block_device() || metadata.file_type().is_char_device();
+        // An overlay or an image may have 0:0 "devices" for deleted files: they cannot be opened.
+        assert!(!is_device || metadata.rdev() == 0, "device {}", path.display());
+        let skipped = path == known || ["proc", "shorefast"].iter().any(|name| path.ends_with(Path::new("root").join(name)));
+        if metadata.is_dir() && !skipped {
+            no_other_device_below(&path, known);
+        }
+    }
+}
+
+#[test]
+fn the_image_is_read_only() {
+    with_clients(|_, process| {
+        for mount in mountinfo::read(process.file("mountinfo")).expect("it lives") {
+            let writable = !mount.has("ro");
+            // Its scratch space, and below /shorefast its own mount and what the plan lets it see.
+            let ours = matches!(mount.fstype.as_str(), "tmpfs" | "proc") || mount.point.starts_with("/shorefast");
+            assert!(!writable || ours, "{} can write to {mount:?}", process.describe());
+        }
+    });
+}
+
+#[test]
+fn limits_of_the_definition_are_in_force() {
+    let Some(host) = Host::new() else { return };
+    let definition = fs::read_to_string(&Client::named("bindfs").definition).expect("a definition can be read");
+    let limited = format!("{definition}\nlimits = {{ memory = \"64M\", pids = 40, cpu = 0.5 }}\n");
+    let client = Client::defined(&host, "bindfs", &limited);
+    let request = Request::new(&client, "bindfs", host.directory("source"), host.directory("target"));
+    request.sandboxed(&host).succeeds();
+    for process in host.sandboxed() {
+        let limit = |controller, v1, v2| cgroups::limit(&process, controller, v1, v2);
+        assert_eq!(limit("memory", "memory.limit_in_bytes", "memory.max").as_deref(), Some("67108864"));
+        assert_eq!(limit("pids", "pids.max", "pids.max").as_deref(), Some("40"));
+        let cpu = limit("cpu", "cpu.cfs_quota_us", "cpu.max");
+        assert!(matches!(cpu.as_deref(), Some("50000" | "50000 100000")), "{cpu:?}");
+    }
+    command::run(&["umount", "/srv/target"]);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_client_that_forks_too_much_is_stopped() {
+    let Some(host) = Host::new() else { return };
+    let bomb = "i=0; while [ $i -lt 500 ]; do sleep 60 & i=$((i+1)); done; echo no limit >&2";
+    let client = Client::script(&host, bomb, "limits = { pids = 50 }");
+    let ran = Request::new(&client, "script", "none", host.directory("target")).sandboxed(&host).exits(32);
+    assert!(ran.stderr.contains("fork") && !ran.stderr.contains("no limit"), "{}", ran.stderr);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_client_that_takes_too_much_memory_is_stopped() {
+    let Some(host) = Host::new() else { return };
+    let glutton = "dd if=/dev/zero of=/dev/null bs=512M count=1 && echo no limit >&2; exit 1";
+    let client = Client::script(&host, glutton, "limits = { memory = \"48M\" }");
+    let ran = Request::new(&client, "script", "none", host.directory("target")).sandboxed(&host).exits(32);
+    assert!(!ran.stderr.contains("no limit"), "{}", ran.stderr);
+    host.assert_nothing_left();
+}

@@ -44,9 +44,13 @@ impl Client {
         Self { definition, image: name }
     }
 
+    pub fn from_file(definition: PathBuf, image: &'static str) -> Self {
+        Self { definition, image }
+    }
+
     /// A definition written for one test, with an image of the set-up.
     pub fn defined(host: &Host, image: &'static str, definition: &str) -> Self {
-        Self { definition: host.file("client.toml", definition), image }
+        Self::from_file(host.file("client.toml", definition), image)
     }
 
     /// A client whose helper is a shell script: `$1` is the target.

@@ -52,9 +52,11 @@ impl Host {
             let shared = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
             mount_change("/", shared).expect("cannot make / shared");
         }
-        mount_tmpfs("/run");
-        mount_tmpfs(HOME);
-        for directory in ["/etc", "/var/lib", "/var/log", "/var/cache"] {
+        for directory in ["/run", HOME, "/var/lib"] {
+            mount_tmpfs(directory);
+        }
+        // Not /var/lib: overlays may be stacked only twice, a guest's root is one, and images there go below another.
+        for directory in ["/etc", "/var/log", "/var/cache"] {
             mount_overlay(directory, &Path::new("/run/.changes").join(directory.trim_start_matches('/')));
         }
         command::run(&["ip", "link", "set", "lo", "up"]);

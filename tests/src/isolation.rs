@@ -3,9 +3,14 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+use crate::wait;
+
+const RETURN_WITHIN: Duration = Duration::from_secs(2);
 
 /// Dropped: the thread is back where it was, and the kernel ends the namespaces when their last process is gone.
 #[derive(Debug)]
@@ -27,9 +32,15 @@ impl Isolation {
 
 impl Drop for Isolation {
     fn drop(&mut self) {
-        // Fails when a thread that we started hangs; the process ends soon then, and a panic here would hide why.
-        let _ = move_into_link_name_space(self.old_mounts.as_fd(), Some(LinkNameSpaceType::Mount));
-        let _ = move_into_link_name_space(self.old_network.as_fd(), Some(LinkNameSpaceType::Network));
+        // The kernel refuses while a thread that we started is not quite gone, also after it was joined. If one hangs, the test
+        // has failed; a panic here would hide why.
+        let returned = wait::within(RETURN_WITHIN, || {
+            move_into_link_name_space(self.old_mounts.as_fd(), Some(LinkNameSpaceType::Mount)).ok()?;
+            move_into_link_name_space(self.old_network.as_fd(), Some(LinkNameSpaceType::Network)).ok()
+        });
+        if returned.is_none() {
+            eprintln!("this thread cannot return to the machine's namespaces: a later test in it may fail for that reason");
+        }
     }
 }
 

@@ -27,7 +27,7 @@ cd / || exit
 umount -n -l /oldroot
 rmdir /oldroot
 ip link set lo up
-modprobe fuse
+modprobe -a fuse loop
 
 setsid -w sh /run/guest/command </dev/null
 echo $? >/run/guest/status

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
+use crate::parallel::in_parallel;
 use crate::{apt, cache, process};
 
 const SUITE: &str = "bookworm";
@@ -14,12 +13,15 @@ const SUITE: &str = "bookworm";
 /// What helpers that are shell scripts, and mount(8) itself, need.
 const BASE: &str = "dash,coreutils,sed,grep,mawk,mount";
 
-struct Image {
+/// As in every image that Debian itself makes; "extract" alone leaves /bin and /sbin apart.
+const MERGED_USR: &str = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr";
+
+pub(crate) struct Image {
     name: &'static str,
     packages: &'static str,
 }
 
-const IMAGES: [Image; 7] = [
+static IMAGES: [Image; 7] = [
     Image { name: "tmpfs", packages: "" },
     Image { name: "bindfs", packages: ",bindfs,fuse3" },
     Image { name: "sshfs", packages: ",sshfs,fuse3" },
@@ -32,23 +34,25 @@ const IMAGES: [Image; 7] = [
 /// Which images also exist as an archive, and how tar is told to write it.
 const ARCHIVES: [(&str, &str, &str); 2] = [("bindfs", "bindfs.tar", "--no-auto-compress"), ("sshfs", "sshfs.tar.zst", "--zstd")];
 
-/// mmdebstrap is one process for most of its time: as many as the machine has cores, if it is a small one.
-const AT_ONCE: usize = 2;
-
 pub(crate) fn build_all(cache: &Path) -> Result<()> {
     let images = cache.join("images");
-    in_parallel(&IMAGES, |image| build(image, &images))?;
-    in_parallel(&ARCHIVES, |archive| pack(archive, &images))
+    in_parallel(&IMAGES, |image| build(image, &images)).into_iter().collect::<Result<()>>()?;
+    in_parallel(&ARCHIVES, |archive| pack(archive, &images)).into_iter().collect()
 }
 
-fn build(image: &Image, images: &Path) -> Result<()> {
+/// The image of this name; there is one for every client that the tests know.
+pub(crate) fn named(name: &str) -> &'static Image {
+    IMAGES.iter().find(|image| image.name == name).expect("a name from the table")
+}
+
+pub(crate) fn build(image: &Image, images: &Path) -> Result<()> {
     let include = format!("{BASE}{}", image.packages);
-    let recipe = format!("1 {SUITE} {include}\n");
+    let recipe = format!("2 {SUITE} {include}\n");
     cache::build_once(&images.join(image.name), &recipe, |root| {
         // "extract" runs no maintainer script: nothing of the packages' code runs on this machine.
         process::run(
             Command::new("mmdebstrap")
-                .args(["--quiet", "--variant=extract"])
+                .args(["--quiet", "--variant=extract", MERGED_USR])
                 .arg(format!("--include={include}"))
                 .arg(SUITE)
                 .arg(root)
@@ -68,19 +72,5 @@ fn pack((image, file, compression): &(&str, &str, &str), images: &Path) -> Resul
                 .arg(images.join(image))
                 .arg("."),
         )
-    })
-}
-
-fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            work(item)?;
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow!("a worker panicked"))?)
     })
 }

@@ -106,6 +106,8 @@ impl PrivateApt {
             "-oDir::Etc::SourceParts=/dev/null".to_owned(),
             "-oAPT::Sandbox::User=root".to_owned(),
             "-oAcquire::Languages=none".to_owned(),
+            // A frozen mirror is as good: an old kernel to test on is what we want.
+            "-oAcquire::Check-Valid-Until=false".to_owned(),
         ]);
         command
     }

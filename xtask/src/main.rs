@@ -2,14 +2,20 @@
 //!
 //! One file per chore; a new chore is a file with a `pub(crate) fn run(&Args) -> Result<ExitCode>` and a line in `Chore`.
 
+mod bench;
+mod demo;
+mod fuzz;
+mod generate;
 mod guest;
 mod kernels;
 mod setup;
+mod soak;
 mod test;
 
 mod apt;
 mod cache;
 mod images;
+mod parallel;
 mod process;
 mod s3_server;
 mod tally;
@@ -36,6 +42,16 @@ enum Chore {
     Guest(guest::Args),
     /// Check formatting and lints, then run every test here and on each guest kernel
     Test(test::Args),
+    /// Kill `shorefast mount` at random times, and look for what it leaves behind
+    Soak(soak::Args),
+    /// Run the fuzz targets
+    Fuzz(fuzz::Args),
+    /// Measure how fast mounts are, beside native clients and containers
+    Bench(bench::Args),
+    /// Mount a throw-away SSH server through a client that is not installed, and show what runs where
+    Demo,
+    /// Write man pages and completions
+    Generate(generate::Args),
     /// End the guest machine that this runs in; the last thing that its init does
     #[command(hide = true)]
     PowerOff,
@@ -57,6 +73,11 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Kernels => kernels::run()?,
         Chore::Guest(args) => return guest::run(args),
         Chore::Test(args) => return test::run(args),
+        Chore::Soak(args) => return soak::run(args),
+        Chore::Fuzz(args) => return fuzz::run(args),
+        Chore::Bench(args) => return bench::run(args),
+        Chore::Demo => demo::run()?,
+        Chore::Generate(args) => generate::run(args)?,
         Chore::PowerOff => guest::power_off()?,
     }
     Ok(ExitCode::SUCCESS)

@@ -7,10 +7,11 @@ use anyhow::{Result, ensure};
 use crate::{apt, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 16] = [
     "bindfs",
     "ca-certificates",
     "davfs2",
+    "e2fsprogs",
     "fuse3",
     "glusterfs-server",
     "iproute2",

@@ -64,10 +64,10 @@ impl<'a> Broker<'a> {
         let Some(notification) = seccomp::receive(self.listener.as_fd()).map_err(Error::Receive)? else {
             return Ok(());
         };
-        let result = self.copy(&notification).and_then(|call| match call {
-            Call::Mount(call) => self.mount(&notification, &call),
-            Call::Umount { target, flags } => self.umount(&notification, path(&target), flags),
-        });
+        let result = match self.mounted {
+            Some(_) => self.answer_unread(&notification),
+            None => self.answer_read(&notification),
+        };
         let answer = result.as_ref().copied().map_err(|refusal| refusal.errno);
         if let Err(refusal) = result {
             self.remember(refusal);
@@ -86,6 +86,33 @@ impl<'a> Broker<'a> {
         self.mounted
     }
 
+    /// While the client serves a mount, its memory is not touched: it could be a file of its own
+    /// filesystem, and reading it would wait for an answer that never comes. The registers say
+    /// enough: a second mount is refused, and whatever it unmounts, it has only this one.
+    fn answer_unread(&mut self, notification: &Notification) -> Result<(), Refusal> {
+        if notification.number != libc::SYS_umount2 {
+            return Err(Refusal::policy(Errno::BUSY, "the client mounted a second time"));
+        }
+        check_umount_flags(notification.arguments[1])?;
+        self.roll_back();
+        Ok(())
+    }
+
+    fn answer_read(&mut self, notification: &Notification) -> Result<(), Refusal> {
+        if notification.number == libc::SYS_umount2 {
+            check_umount_flags(notification.arguments[1])?;
+        }
+        if self.made >= self.policy.mounts {
+            return Err(Refusal::policy(Errno::PERM, format!("the client made more than {} mounts", self.policy.mounts)));
+        }
+        match self.copy(notification)? {
+            Call::Mount(call) => self.mount(notification, &call),
+            Call::Umount { target, .. } => {
+                Err(Refusal::policy(Errno::INVAL, format!("the client has nothing mounted at {:?}", path(&target))))
+            }
+        }
+    }
+
     fn copy(&self, notification: &Notification) -> Result<Call, Refusal> {
         let unreadable = |errno| Refusal::policy(errno, "the client's memory cannot be read");
         let memory = Memory::of(notification.tid).map_err(unreadable)?;
@@ -98,12 +125,6 @@ impl<'a> Broker<'a> {
     }
 
     fn mount(&mut self, notification: &Notification, call: &MountCall) -> Result<(), Refusal> {
-        if self.mounted.is_some() {
-            return Err(Refusal::policy(Errno::BUSY, "the client mounted a second time"));
-        }
-        if self.made >= self.policy.mounts {
-            return Err(Refusal::policy(Errno::PERM, format!("the client made more than {} mounts", self.policy.mounts)));
-        }
         let order = self.policy.judge(call)?;
         let target = path(&call.target);
         let is_ours = self.view.is_target(notification.tid, target);
@@ -117,24 +138,14 @@ impl<'a> Broker<'a> {
         Ok(())
     }
 
-    fn umount(&mut self, notification: &Notification, target: &Path, flags: u64) -> Result<(), Refusal> {
-        // libmount asks whether umount2 knows a flag by passing it with nonsense: like the
-        // kernel, refuse unknown bits first.
-        let known = libc::MNT_FORCE | libc::MNT_DETACH | libc::MNT_EXPIRE | libc::UMOUNT_NOFOLLOW;
-        if flags & !(known as u64) != 0 {
-            return Err(Refusal::policy(Errno::INVAL, format!("unknown umount flags {flags:#x}")));
-        }
-        if self.mounted.is_none() || !self.view.names_target(notification.tid, target) {
-            return Err(Refusal::policy(Errno::INVAL, format!("the client has nothing mounted at {target:?}")));
-        }
-        self.roll_back();
-        Ok(())
-    }
-
     fn roll_back(&mut self) {
-        if self.mounted.take().is_some() {
-            // It fails only if the mount is gone from the view already.
+        if let Some(mounted) = self.mounted.take() {
+            // Both fail only if there is nothing left to end. The connection goes as well: its
+            // files, mapped by the client, could otherwise hold up the next look into its memory.
             let _ = self.view.hide();
+            if mounted.is_fuse {
+                let _ = sys::mount::abort_fuse(mounted.identity.minor);
+            }
         }
     }
 
@@ -143,6 +154,13 @@ impl<'a> Broker<'a> {
             self.refused.push(refusal);
         }
     }
+}
+
+/// libmount asks whether umount2 knows a flag by passing it with nonsense: like the kernel, refuse
+/// unknown bits.
+fn check_umount_flags(flags: u64) -> Result<(), Refusal> {
+    let known = libc::MNT_FORCE | libc::MNT_DETACH | libc::MNT_EXPIRE | libc::UMOUNT_NOFOLLOW;
+    if flags & !(known as u64) == 0 { Ok(()) } else { Err(Refusal::policy(Errno::INVAL, format!("unknown umount flags {flags:#x}"))) }
 }
 
 fn path(bytes: &[u8]) -> &Path {

@@ -5,7 +5,7 @@
 //! of ours: it is only compared with the one target.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -59,13 +59,6 @@ impl View {
         found.is_ok_and(|fd| Place::of(fd.as_fd()).is_ok_and(|place| place == self.place))
     }
 
-    /// Whether a client that unmounts `path` means its own mount. By name: a lookup could hang,
-    /// and the worst that a lie can do here is to unmount the liar's own mount.
-    pub fn names_target(&self, tid: i32, path: &Path) -> bool {
-        let cwd = std::fs::read_link(format!("/proc/{tid}/cwd")).unwrap_or_default();
-        normalized(&cwd.join(path)) == normalized(&self.target)
-    }
-
     /// Shows a detached mount to the client, and gives a detached copy for the host.
     pub fn show(&self, mount: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
         let _visit = self.home.visit(self.namespace.as_fd())?;
@@ -116,29 +109,4 @@ fn open_beneath(root: BorrowedFd<'_>, path: &Path, resolve: ResolveFlags) -> rus
 
 fn os(bytes: &[u8]) -> &std::ffi::OsStr {
     std::os::unix::ffi::OsStrExt::from_bytes(bytes)
-}
-
-fn normalized(path: &Path) -> PathBuf {
-    let mut result = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => result.push(name),
-            Component::ParentDir => drop(result.pop()),
-            _ => {}
-        }
-    }
-    result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_normalized_by_name_only() {
-        let rows = [("/a//b/./c", "/a/b/c"), ("/a/../b", "/b"), ("/../..", "/"), ("/a/b/", "/a/b")];
-        for (path, expected) in rows {
-            assert_eq!(normalized(Path::new(path)), Path::new(expected), "{path}");
-        }
-    }
 }

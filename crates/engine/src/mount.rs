@@ -66,7 +66,7 @@ pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
     if mounted.is_fuse {
         keeper.release().map_err(Error::Keeper)?;
         kill_point::pass(Point::KeeperReleased);
-        client.keep().map_err(Error::Keeper)?;
+        client.keep().map_err(|_| serve::ended_early(&log))?;
         cgroup.keep();
     } else {
         release_kernel_mount(keeper, filesystem_end, &mounted)?;

@@ -53,6 +53,11 @@ pub fn until_complete(
     Ok(())
 }
 
+/// A client that ended between its last sign of life and its release.
+pub fn ended_early(log: &Path) -> Error {
+    Error::ClientEnded { said: Said { helper: last_lines(log), refused: Vec::new() } }
+}
+
 /// What counts as complete, and how long it may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
@@ -224,8 +229,9 @@ impl Probe {
         let ask = move || {
             let result = rustix::fs::statx(root.as_fd(), c"", AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
             let result = match result {
-                // Any answer is an answer, an error of the server included; these two are the kernel's: nobody is there.
-                Err(errno @ (Errno::NOTCONN | Errno::CONNABORTED)) => Err(errno),
+                // Any answer is an answer, an error of the server included; these are the kernel's:
+                // nobody is there, or nobody who speaks FUSE.
+                Err(errno @ (Errno::NOTCONN | Errno::CONNABORTED | Errno::CONNREFUSED)) => Err(errno),
                 _ => Ok(()),
             };
             let _ = sender.send(result);

@@ -31,6 +31,9 @@ fn become_init(control: &OwnedFd, processes: Processes) -> Result<()> {
     root::fill(&orders, &descriptors.entries)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     if orders.identity == Identity::UserNamespace {
+        // Under its own uid: the kernel charges what happens inside to whoever made the namespace,
+        // and the client must not use up what root may have.
+        sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
         sys::namespace::unshare_user()?;
     }
     talk::say_ready(control.as_fd())?;
@@ -70,6 +73,9 @@ fn prepare(processes: Processes) -> Result<()> {
         let own = Some(rustix::process::getpid());
         call(|| "prctl(PR_SET_CHILD_SUBREAPER)".into(), rustix::process::set_child_subreaper(own))?;
     }
+    // Not 0: the kernel runs a core pattern's program all the same. 1 is what it takes for no.
+    let no_core = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
+    call(|| "setrlimit(RLIMIT_CORE)".into(), rustix::process::setrlimit(rustix::process::Resource::Core, no_core))?;
     root::enter_empty()?;
     sys::privilege::no_new_privileges()?;
     if sys::landlock::can_scope() { sys::landlock::restrict_scope() } else { Ok(()) }

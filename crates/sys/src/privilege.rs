@@ -12,6 +12,15 @@ pub fn become_user(uid: Uid, gid: Gid) -> Result<()> {
     call(|| format!("setresuid({})", uid.as_raw()), rustix::thread::set_thread_res_uid(uid, uid, uid))
 }
 
+/// Becomes this user and group but keeps all capabilities.
+pub fn become_user_with_capabilities(uid: Uid, gid: Gid) -> Result<()> {
+    let held = call(|| "capget()".into(), rustix::thread::capabilities(None))?;
+    call(|| "prctl(PR_SET_KEEPCAPS)".into(), rustix::thread::set_keep_capabilities(true))?;
+    become_user(uid, gid)?;
+    // The permitted set stayed, the effective one did not.
+    call(|| "capset()".into(), rustix::thread::set_capabilities(None, held))
+}
+
 pub fn drop_groups() -> Result<()> {
     call(|| "setgroups([])".into(), rustix::thread::set_thread_groups(&[]))
 }

@@ -133,6 +133,8 @@ pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -
     let lift = |fd: BorrowedFd<'_>| {
         crate::call(|| format!("fcntl(fd {}, F_DUPFD_CLOEXEC)", fd.as_raw_fd()), rustix::io::fcntl_dupfd_cloexec(fd, CLEAR))
     };
+    // What the caller left open is not ours to pass on.
+    close_on_exec_from(3)?;
     let kept = kept.map(lift).transpose()?;
     let lifted: Vec<_> = places.iter().map(|(fd, to)| Ok((lift(*fd)?, *to))).collect::<Result<_>>()?;
     let null = {
@@ -143,6 +145,12 @@ pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -
     (0..3).try_for_each(|standard| place_fd(null.as_fd(), standard))?;
     lifted.iter().try_for_each(|(fd, to)| place_fd(fd.as_fd(), *to))?;
     Ok(kept)
+}
+
+fn close_on_exec_from(first: u32) -> Result<()> {
+    // SAFETY: three integers; a flag is set on descriptors, none is closed under an owner.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    checked(|| format!("close_range({first}, CLOSE_RANGE_CLOEXEC)"), result).map(drop)
 }
 
 fn place_fd(from: BorrowedFd<'_>, to: i32) -> Result<()> {

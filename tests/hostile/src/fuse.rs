@@ -1,10 +1,12 @@
 //! A FUSE server that answers as little as a row wants. In: a mounted /dev/fuse. Out: never anything useful.
 //!
-//! It knows one file, `trap`, which can be opened and mapped, and whose content never arrives.
+//! It knows a file `trap`, which can be opened and mapped, and whose content never arrives; and a file `harm`, which is there once
+//! the server has done some.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sandbox::{Sandbox, mount};
 use crate::sys::{self, Answer, Errno};
@@ -24,6 +26,9 @@ pub(crate) enum Manners {
 
 pub(crate) const TRAP: &str = "trap";
 
+/// Makes the file `harm` appear.
+pub(crate) static HARM: AtomicBool = AtomicBool::new(false);
+
 pub(crate) fn open_device() -> Answer<OwnedFd> {
     sys::open(c"/dev/fuse", libc::O_RDWR)
 }
@@ -34,7 +39,8 @@ pub(crate) fn options(fd: &str) -> String {
 }
 
 pub(crate) fn mount_device(sandbox: &Sandbox, device: &OwnedFd) -> Answer {
-    let options = options(&device.as_raw_fd().to_string());
+    // As clients of shared filesystems ask for, and as we need to look into our own mount.
+    let options = format!("{},allow_other", options(&device.as_raw_fd().to_string()));
     let options = std::ffi::CString::new(options).map_err(|_| Errno(libc::EINVAL))?;
     mount(c"hostile", &sandbox.target, c"fuse", libc::MS_NOSUID | libc::MS_NODEV, &options)
 }
@@ -86,11 +92,13 @@ fn answer(request: &[u8], manners: Manners) -> Option<Vec<u8>> {
 }
 
 fn lookup(unique: u64, name: &[u8]) -> Vec<u8> {
-    if name.strip_suffix(b"\0") != Some(TRAP.as_bytes()) {
-        return reply(unique, -libc::ENOENT, &[]);
-    }
-    let head: Vec<u8> = [2u64, 0, 3600, 3600, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    reply(unique, 0, &[head, attributes(2)].concat())
+    let node = match name.strip_suffix(b"\0") {
+        Some(b"trap") => 2u64,
+        Some(b"harm") if HARM.load(Ordering::Relaxed) => 3,
+        _ => return reply(unique, -libc::ENOENT, &[]),
+    };
+    let head: Vec<u8> = [node, 0, 3600, 3600, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    reply(unique, 0, &[head, attributes(node)].concat())
 }
 
 /// struct fuse_init_out: protocol 7.31, no feature asked for.

@@ -6,7 +6,7 @@
 //! hostile rows TARGET          all rows of the group `batch`
 //! hostile row NAME TARGET      one row
 //! ```
-//! Each row gives a line `row<TAB>name<TAB>refused|succeeded|crashed|hung<TAB>detail` on stderr and in /tmp/results. At
+//! Each row gives a line `row<TAB>name<TAB>refused|succeeded|crashed|hung<TAB>detail` in /tmp/results, and on stderr with colons for tabs. At
 //! the end the client makes its one legitimate mount, a tmpfs at TARGET (unless a row already spent it), and leaves the lines there as
 //! `results` for the driver on the host: so each launch also shows that the broker still does its work.
 
@@ -73,7 +73,7 @@ fn attempt(rows: &[&Row], target: &OsStr) -> ExitCode {
     for row in rows {
         let verdict = run::row(&sandbox, row);
         let line = format!("row\t{}\t{verdict}\n", row.name);
-        eprint!("{line}");
+        say(&line);
         results.push_str(&line);
         let _ = fs::write("/tmp/results", &results);
         if row.group == Group::Batch {
@@ -84,6 +84,11 @@ fn attempt(rows: &[&Row], target: &OsStr) -> ExitCode {
         return ExitCode::FAILURE;
     }
     deliver(&sandbox, &results)
+}
+
+/// Whoever shows a client's words to a person may drop control characters, tabs among them.
+fn say(line: &str) {
+    eprint!("{}", line.replace('\t', ": "));
 }
 
 /// A row of the batch that did mount has been reported; the rows after it shall not meet its mount.
@@ -102,6 +107,8 @@ fn deliver(sandbox: &Sandbox, results: &str) -> ExitCode {
     if mounted.is_empty()
         && let Err(errno) = sandbox::mount(c"hostile", &sandbox.target, c"tmpfs", 0, c"size=1m")
     {
+        // Only the last lines are kept, and these are the ones that explain it.
+        results.lines().filter(|line| !line.contains("\trefused\t")).for_each(|line| say(&format!("{line}\n")));
         eprintln!("hostile: the legitimate mount at {} was refused: {errno}", sandbox.target_path().display());
         return ExitCode::FAILURE;
     }

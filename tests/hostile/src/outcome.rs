@@ -64,7 +64,12 @@ pub(crate) fn harm_if_ok<T>(answer: Answer<T>, what: impl Into<String>) -> Outco
     }
 }
 
-/// For many variants of one attempt: the first that does harm decides, otherwise the last refusal is shown.
+/// One attempt with many things, until one does harm.
+pub(crate) fn any_of<T>(things: impl IntoIterator<Item = T>, attempt: impl FnMut(T) -> Outcome) -> Outcome {
+    first_harm(things.into_iter().map(attempt))
+}
+
+/// The first outcome that is harm decides, otherwise the last refusal is shown.
 pub(crate) fn first_harm(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
     let mut tried = 0;
     let mut last = String::from("nothing to try");

@@ -17,7 +17,7 @@ mod races;
 use libc::c_ulong;
 use mounts::Part;
 
-use crate::outcome::{Group, Outcome, Row};
+use crate::outcome::{Group, Outcome, Row, any_of, first_harm};
 use crate::sandbox::Sandbox;
 
 type Attempt = fn(&Sandbox) -> Outcome;
@@ -82,23 +82,22 @@ pub(crate) static ALL: &[Row] = &[
     }),
     batch("mounts-ramfs", "memory without any limit", |s| mounts::of_type(s, c"ramfs", c"ramfs", c"")),
     batch("mounts-nfs", "a kernel client that its definition does not name", |s| {
-        first([
+        first_harm([
             mounts::of_type(s, c"nfs", c"127.0.0.1:/", c"vers=3,addr=127.0.0.1,nolock,retry=0,timeo=1,retrans=0,soft"),
             mounts::of_type(s, c"nfs4", c"127.0.0.1:/", c"vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1,retry=0,timeo=1,soft"),
         ])
     }),
     batch("mounts-cifs-and-9p", "other kernel clients", |s| {
-        first([
+        first_harm([
             mounts::of_type(s, c"cifs", c"//127.0.0.1/x", c"ip=127.0.0.1,unc=\\\\127.0.0.1\\x,user=a,pass=b"),
             mounts::of_type(s, c"9p", c"127.0.0.1", c"trans=tcp,port=1"),
             mounts::of_type(s, c"ceph", c"127.0.0.1:/", c"name=a,secret=b"),
         ])
     }),
     batch("mounts-fuseblk", "FUSE on a block device, which the kernel opens", |s| {
-        first(
-            [c"/dev/loop0", c"/dev/vda", c"none"]
-                .map(|disk| mounts::of_type(s, c"fuseblk", disk, c"fd=3,rootmode=40000,user_id=0,group_id=0")),
-        )
+        any_of([c"/dev/loop0", c"/dev/vda", c"none"], |disk| {
+            mounts::of_type(s, c"fuseblk", disk, c"fd=3,rootmode=40000,user_id=0,group_id=0")
+        })
     }),
     batch("mounts-pseudo-types", "types that exist inside the kernel only", |s| {
         mounts::of_types(s, &[c"sockfs", c"pipefs", c"nsfs", c"pidfs", c"bdev", c"anon_inodefs", c"rootfs", c"secretmem"])
@@ -136,13 +135,17 @@ pub(crate) static ALL: &[Row] = &[
     }),
     batch("targets-dotdot", "the directory above and beside the target", mounts::beside_the_target),
     batch("targets-relative", "a relative name in another directory", |_| {
-        first([mounts::onto_relative("/", "usr"), mounts::onto_relative("/usr", "../etc"), mounts::onto_relative("/tmp", "./.././usr")])
+        first_harm([
+            mounts::onto_relative("/", "usr"),
+            mounts::onto_relative("/usr", "../etc"),
+            mounts::onto_relative("/tmp", "./.././usr"),
+        ])
     }),
     batch("targets-dot", "\".\" in a directory that is not the target", |_| {
-        first([mounts::onto_relative("/usr", "."), mounts::onto_relative("/", "."), mounts::onto_relative("/tmp", "")])
+        first_harm([mounts::onto_relative("/usr", "."), mounts::onto_relative("/", "."), mounts::onto_relative("/tmp", "")])
     }),
     batch("targets-through-symlink", "a symbolic link to /usr, to /, to /proc/self/root", |_| {
-        first(["/usr", "/", "/proc/self/root", "/proc/self/cwd", "../../usr"].map(mounts::through_symlink))
+        any_of(["/usr", "/", "/proc/self/root", "/proc/self/cwd", "../../usr"], mounts::through_symlink)
     }),
     batch("targets-through-magic-link", "/proc/self/root/usr and its relatives", |_| mounts::through_magic_link("/usr")),
     batch("targets-through-descriptor", "/proc/self/fd/N of other directories", mounts::through_descriptor),
@@ -161,19 +164,19 @@ pub(crate) static ALL: &[Row] = &[
     batch("flags-move", "a mount moved to the target", |s| mounts::reuse(s, &["/proc", "/dev", "/tmp", "/"], libc::MS_MOVE)),
     batch("flags-remount", "a remount of the target", |s| mounts::with_flags(s, libc::MS_REMOUNT)),
     batch("flags-remount-writable", "the image made writable", |_| {
-        first([
+        first_harm([
             mounts::change(&["/", "/usr", "/etc", "/proc", "/dev"], libc::MS_REMOUNT),
             mounts::change(&["/", "/usr", "/etc", "/proc", "/dev"], libc::MS_REMOUNT | libc::MS_BIND),
         ])
     }),
     batch("flags-shared", "the sandbox's mounts made to propagate", |_| {
-        first([
+        first_harm([
             mounts::change(&["/", "/usr", "/tmp"], libc::MS_SHARED),
             mounts::change(&["/", "/usr", "/tmp"], libc::MS_SHARED | libc::MS_REC),
         ])
     }),
     batch("flags-private-and-slave", "other kinds of propagation", |_| {
-        first([libc::MS_PRIVATE, libc::MS_SLAVE, MS_UNBINDABLE].map(|flag| mounts::change(&["/", "/usr", "/tmp"], flag)))
+        any_of([libc::MS_PRIVATE, libc::MS_SLAVE, MS_UNBINDABLE], |flag| mounts::change(&["/", "/usr", "/tmp"], flag))
     }),
     batch("flags-propagation-at-target", "propagation flags with an allowed type at the target", |s| {
         mounts::with_each_flag(s, [libc::MS_SHARED, libc::MS_PRIVATE, libc::MS_SLAVE, MS_UNBINDABLE])
@@ -212,22 +215,10 @@ pub(crate) static ALL: &[Row] = &[
             &[c"bind", c"rbind", c"remount", c"move", c"loop=/etc/passwd", c"helper=sh", c"X-mount.mkdir", c"uhelper=x"],
         )
     }),
-    batch("options-broken", "options that are no options", |s| {
-        mounts::with_options(
-            s,
-            &[
-                c"=",
-                c"=x",
-                c"size",
-                c"size=",
-                c"size=-1",
-                c"size=99999999999999999999",
-                c"mode=99999",
-                c"\n",
-                c"\x01=\x02",
-                c"\xff\xfe=\xfd",
-            ],
-        )
+    batch("options-broken", "options that the kernel does not take", |s| {
+        let numbers = [c"size", c"size=", c"size=-1", c"mode=99999", c"nr_inodes=-1", c"uid=-1", c"mpol=9"];
+        let noise = [c"\n", c"\x01=\x02", c"\xff\xfe=\xfd", c"no-such-option", c"size=1m\nmode=777"];
+        first_harm([mounts::with_options(s, &numbers), mounts::with_options(s, &noise)])
     }),
     alone("options-suid", "suid and dev in the options: the mount must be nosuid,nodev all the same", mounts::asks_for_suid),
     batch("fuse-without-fd", "FUSE with no descriptor", |s| mounts::fuse_with(s, "rootmode=40000,user_id=0,group_id=0")),
@@ -244,25 +235,7 @@ pub(crate) static ALL: &[Row] = &[
         mounts::fuse_with_sockets_and_directories,
     ),
     batch("fuse-two-fds", "two fd= options, or one without a value", mounts::fuse_with_two_descriptors),
-    batch("fuse-bad-numbers", "user_id and rootmode that are no numbers or too large", |s| {
-        mounts::fuse_with_options(
-            s,
-            &[
-                "fd={fd},rootmode=40000,user_id=-1,group_id=0",
-                "fd={fd},rootmode=40000,user_id=4294967295,group_id=0",
-                "fd={fd},rootmode=40000,user_id=99999999999,group_id=0",
-                "fd={fd},rootmode=40000,user_id=0,group_id=4294967295",
-                "fd={fd},rootmode=40000,user_id=x,group_id=0",
-                "fd={fd},rootmode=99999999999,user_id=0,group_id=0",
-            ],
-        )
-    }),
-    batch("fuse-foreign-user", "a user of the host that is not in the sandbox's map", |s| {
-        mounts::fuse_with_options(
-            s,
-            &["fd={fd},rootmode=40000,user_id=1999999999,group_id=0", "fd={fd},rootmode=40000,user_id=0,group_id=1999999999"],
-        )
-    }),
+    alone("fuse-another-user", "a mount for a user of the host, or for no user", mounts::fuse_for_another_user),
     batch("fuse-root-no-directory", "a root that is a device, a symbolic link or a file", |s| {
         mounts::fuse_with_options(
             s,
@@ -341,9 +314,10 @@ pub(crate) static ALL: &[Row] = &[
     alone("stalls-init", "a FUSE server that never answers: the mount must fail in time", races::never_answers),
     alone("stalls-garbage", "a FUSE server that answers the first request with nonsense", races::answers_garbage),
     alone("stalls-after-init", "a FUSE server that answers the first request only", races::answers_only_init),
-    alone("stalls-arguments", "arguments in memory that only the client's own FUSE server can deliver", races::arguments_in_a_trap),
-    alone("stalls-target", "a target that only the client's own FUSE server can look up", races::target_in_a_trap),
+    deadly("stalls-arguments", "arguments in memory that only the client's own FUSE server can deliver", races::arguments_in_a_trap),
+    deadly("stalls-target", "a target that only the client's own FUSE server can look up", races::target_in_a_trap),
     alone("lasts-asking", "a process that goes on calling mount after the client is done", races::mounts_after_the_end),
+    alone("lasts-serving", "a FUSE server that goes on calling mount, and climbs out of its mount", races::attacks_while_serving),
     alone("lasts-holding", "a process that holds the mount open and ignores every polite signal", races::holds_the_mount),
     alone("lasts-forking", "a process that forks away from whoever wants to kill it", races::outruns_the_killer),
     // Namespaces.
@@ -407,7 +381,7 @@ pub(crate) static ALL: &[Row] = &[
     batch("kills-init", "deadly signals to process 1", processes::kills_init),
     batch("signals-strangers", "signals to processes of other users", processes::signals_strangers),
     batch("signals-hidden", "signals to process numbers that it cannot see", processes::signals_hidden),
-    batch("signals-groups", "signals to process groups of others", processes::signals_groups),
+    batch("shares-session", "the caller's session, and with it the caller's terminal", processes::shares_session),
     batch("limits-strangers", "resource limits of processes of other users", processes::limits_strangers),
     deadly("signals-everybody", "SIGTERM to everything it may signal; a witness on the host must live", processes::signals_everybody),
     batch("overwrites-init", "the file that process 1 runs from", files::overwrites_init),
@@ -499,6 +473,11 @@ pub(crate) static ALL: &[Row] = &[
         )
     }),
     batch("writes-image", "files of the image, which are writable for everybody", |_| files::writes_image()),
+    batch(
+        "writes-under-target",
+        "a file in the target before there is a mount; the host's directory must stay empty",
+        files::writes_under_target,
+    ),
     batch("removes-from-image", "files of the image moved and removed", |_| files::removes_from_image()),
     batch("changes-image-attributes", "mode, owner, times and attributes of the image's files", |_| files::changes_image_attributes()),
     batch("sets-inode-flags", "chattr on the image's files", |_| files::sets_inode_flags()),
@@ -546,10 +525,6 @@ pub(crate) static ALL: &[Row] = &[
     alone("starves-signals", "all queued signals, also those of the host's root", |_| exhaustion::starves_signals()),
     batch("dumps-core", "a crash that starts the host's core dump handler", |_| exhaustion::dumps_core()),
 ];
-
-fn first<const N: usize>(outcomes: [Outcome; N]) -> Outcome {
-    crate::outcome::first_harm(outcomes)
-}
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, pid_t};
 
-use crate::outcome::{Outcome, Row};
+use crate::outcome::{Group, Outcome, Row};
 use crate::sandbox::Sandbox;
 use crate::sys;
 
@@ -47,7 +47,7 @@ pub(crate) fn row(sandbox: &Sandbox, row: &Row) -> Verdict {
     drop(writer);
     // Both sides do it, so that it is done whoever is first.
     let _ = sys::call(libc::SYS_setpgid, [child as usize, child as usize]);
-    let verdict = listen(&mut reader, child);
+    let verdict = listen(&mut reader, child, row.group);
     let _ = sys::kill(-child, libc::SIGKILL);
     while sys::wait(-1, libc::WNOHANG).is_some() {}
     verdict
@@ -68,7 +68,7 @@ fn attempt(sandbox: &Sandbox, row: &Row, mut writer: std::io::PipeWriter) -> ! {
 }
 
 /// The pipe's end of file says nothing: processes that the row left behind hold it open too.
-fn listen(reader: &mut std::io::PipeReader, child: pid_t) -> Verdict {
+fn listen(reader: &mut std::io::PipeReader, child: pid_t, group: Group) -> Verdict {
     let started = Instant::now();
     while started.elapsed() < DEADLINE {
         let ended = sys::wait(child, libc::WNOHANG);
@@ -81,7 +81,7 @@ fn listen(reader: &mut std::io::PipeReader, child: pid_t) -> Verdict {
             }
         }
         if let Some(status) = ended {
-            return describe_death(status);
+            return describe_death(status, group);
         }
     }
     Verdict::Hung
@@ -93,12 +93,14 @@ fn decode(message: &[u8]) -> Option<Verdict> {
     Some(if *first == b's' { Verdict::Succeeded(text) } else { Verdict::Refused(text) })
 }
 
-fn describe_death(status: c_int) -> Verdict {
+fn describe_death(status: c_int, group: Group) -> Verdict {
     if !libc::WIFSIGNALED(status) {
         return Verdict::Crashed(format!("exit status {}", libc::WEXITSTATUS(status)));
     }
     match libc::WTERMSIG(status) {
         libc::SIGSYS => Verdict::Refused("killed by the seccomp filter".into()),
+        // Of what it holds in files the kernel cannot tell whose it is, so it may kill the row instead of the row's child.
+        libc::SIGKILL if group == Group::Deadly => Verdict::Refused("killed, most likely for want of memory".into()),
         signal => Verdict::Crashed(format!("signal {signal}")),
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{c_ulong, pid_t};
 
@@ -66,6 +67,8 @@ pub(crate) struct Mount {
     pub(crate) options: String,
     pub(crate) fstype: String,
     pub(crate) source: String,
+    /// The filesystem's own options, e.g. whose connection a FUSE mount is.
+    pub(crate) superblock: String,
 }
 
 pub(crate) fn mount_table() -> Vec<Mount> {
@@ -83,6 +86,7 @@ fn mount_line(line: &[u8]) -> Option<Mount> {
         options: text(5)?,
         fstype: text(dash + 1)?,
         source: text(dash + 2)?,
+        superblock: text(dash + 3)?,
     })
 }
 
@@ -139,7 +143,9 @@ pub(crate) fn c_path(path: impl AsRef<Path>) -> CString {
 
 /// A new empty directory in scratch.
 pub(crate) fn scratch_dir(name: &str) -> PathBuf {
-    let dir = Path::new(SCRATCH).join(format!("{name}-{}", sys::pid()));
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let dir = Path::new(SCRATCH).join(format!("{name}-{}-{number}", sys::pid()));
     fs::create_dir_all(&dir).expect("scratch is writable");
     dir
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 
 use libc::{c_int, c_long};
 
-use crate::outcome::{Outcome, first_harm, harm_if_ok, refused, succeeded};
+use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, refused, succeeded};
 use crate::sandbox::Sandbox;
 use crate::sys::{self, Errno, Pages, at, at_mut, negative};
 
@@ -32,23 +32,23 @@ pub(super) fn filesystem_context(sandbox: &Sandbox, fstype: &CStr) -> Outcome {
 }
 
 pub(super) fn picks_a_superblock() -> Outcome {
-    first_harm([c"/", c"/proc", c"/dev", c"/tmp"].map(|path| {
+    any_of([c"/", c"/proc", c"/dev", c"/tmp"], |path| {
         let answer = sys::fd_call(libc::SYS_fspick, [HERE, at(path), 0]);
         harm_if_ok(answer, format!("a context on the superblock of {}", path.to_string_lossy()))
-    }))
+    })
 }
 
 pub(super) fn clones_a_tree() -> Outcome {
-    first_harm([c"/", c"/proc", c"/usr", c"/proc/1/root"].map(|path| {
+    any_of([c"/", c"/proc", c"/usr", c"/proc/1/root"], |path| {
         let flags = libc::OPEN_TREE_CLONE as usize | libc::AT_RECURSIVE as usize;
         harm_if_ok(sys::fd_call(libc::SYS_open_tree, [HERE, at(path), flags]), "a detached copy of the tree")
-    }))
+    })
 }
 
 pub(super) fn moves_a_mount(sandbox: &Sandbox) -> Outcome {
-    first_harm([c"/proc", c"/dev", c"/tmp"].map(|from| {
+    any_of([c"/proc", c"/dev", c"/tmp"], |from| {
         harm_if_ok(sys::call(libc::SYS_move_mount, [HERE, at(from), HERE, at(&*sandbox.target), 0]), "a mount moved to the target")
-    }))
+    })
 }
 
 /// struct mount_attr
@@ -96,12 +96,12 @@ const SECOND_VERSION: u32 = 32;
 pub(super) fn lists_foreign_mounts() -> Outcome {
     let own = own_namespace();
     let namespaces = (1..200u64).filter(|number| Some(*number) != own);
-    first_harm(namespaces.map(|namespace| {
+    any_of(namespaces, |namespace| {
         let request = MountRequest { size: SECOND_VERSION, spare: 0, mount: WHOLE_NAMESPACE, parameter: 0, namespace };
         let mut ids = [0u64; 64];
         let answer = sys::call(SYS_LISTMOUNT, [at(&request), at_mut(&mut ids), ids.len(), 0]);
         harm_if_ok(answer, format!("mounts of namespace {namespace}: {answer:?}"))
-    }))
+    })
 }
 
 fn own_namespace() -> Option<u64> {
@@ -114,11 +114,11 @@ fn own_namespace() -> Option<u64> {
 
 pub(super) fn pivots() -> Outcome {
     let pairs = [(c".", c"."), (c"/tmp", c"/tmp"), (c"/", c"/")];
-    first_harm(pairs.map(|(new, old)| harm_if_ok(sys::call(libc::SYS_pivot_root, [at(new), at(old)]), "another root")))
+    any_of(pairs, |(new, old)| harm_if_ok(sys::call(libc::SYS_pivot_root, [at(new), at(old)]), "another root"))
 }
 
 pub(super) fn changes_root() -> Outcome {
-    first_harm([c"/tmp", c"/", c"/proc/1/root", c".."].map(|root| harm_if_ok(sys::call(libc::SYS_chroot, [at(root)]), "another root")))
+    any_of([c"/tmp", c"/", c"/proc/1/root", c".."], |root| harm_if_ok(sys::call(libc::SYS_chroot, [at(root)]), "another root"))
 }
 
 /// Runs in a process of its own, because a kernel without the 32-bit entry answers with a signal.
@@ -157,18 +157,18 @@ pub(super) fn enters_as_32_bit() -> Outcome {
 }
 
 pub(super) fn mounts_as_32_bit(sandbox: &Sandbox) -> Outcome {
-    first_harm([c"tmpfs", c"proc"].map(|fstype| {
+    any_of([c"tmpfs", c"proc"], |fstype| {
         let words = |pages: &Pages| {
             let target = if fstype == c"tmpfs" { c"/tmp" } else { &*sandbox.target };
             [put(pages, 0, c"hostile"), put(pages, 64, target), put(pages, 2048, fstype), 0, 0]
         };
         through_int80(I386_MOUNT, words, |answer| answer == 0)
-    }))
+    })
 }
 
 pub(super) fn unshares_as_32_bit() -> Outcome {
     let flags = [libc::CLONE_NEWUSER, libc::CLONE_NEWNS];
-    first_harm(flags.map(|flag| through_int80(I386_UNSHARE, |_| [flag as u32, 0, 0, 0, 0], |answer| answer == 0)))
+    any_of(flags, |flag| through_int80(I386_UNSHARE, |_| [flag as u32, 0, 0, 0, 0], |answer| answer == 0))
 }
 
 pub(super) fn opens_context_as_32_bit() -> Outcome {
@@ -180,19 +180,19 @@ const X32: c_long = 0x4000_0000;
 pub(super) fn mounts_as_x32(sandbox: &Sandbox) -> Outcome {
     let words = [at(c"hostile"), at(&*sandbox.target), at(c"proc"), 0, 0];
     let usr = [at(c"hostile"), at(c"/usr"), at(c"tmpfs"), 0, 0];
-    first_harm([words, usr].map(|words| harm_if_ok(sys::call(X32 | libc::SYS_mount, words), "mounted through an x32 number")))
+    any_of([words, usr], |words| harm_if_ok(sys::call(X32 | libc::SYS_mount, words), "mounted through an x32 number"))
 }
 
 pub(super) fn calls_as_x32() -> Outcome {
     let calls = [(libc::SYS_getpid, 0), (libc::SYS_unshare, libc::CLONE_NEWUSER as usize)];
-    first_harm(calls.map(|(number, word)| harm_if_ok(sys::call(X32 | number, [word]), "an x32 call was done")))
+    any_of(calls, |(number, word)| harm_if_ok(sys::call(X32 | number, [word]), "an x32 call was done"))
 }
 
 /// Whatever a newer kernel has there, nobody has judged it.
 pub(super) fn calls_unknown_numbers() -> Outcome {
     let numbers = (FIRST_UNKNOWN..512).chain(548..1100).chain([4095, 65535, c_long::from(c_int::MAX), -2]);
-    first_harm(numbers.map(|number| match sys::call(number, []) {
+    any_of(numbers, |number| match sys::call(number, []) {
         Err(Errno(libc::ENOSYS)) => refused("ENOSYS"),
         answer => succeeded(format!("call {number} is there: {answer:?}")),
-    }))
+    })
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use libc::c_int;
 
-use crate::outcome::{Outcome, first_harm, refused, succeeded};
+use crate::outcome::{Outcome, any_of, refused, succeeded};
 use crate::sandbox::{Sandbox, scratch_dir};
 use crate::sys::{self, Answer, Errno, at, at_mut};
 
@@ -60,12 +60,12 @@ fn take_file(file: Answer<File>, what: &str) -> Outcome {
 
 pub(super) fn fills_scratch() -> Outcome {
     let places = ["/tmp", "/run", "/var/log", "/var/lib", "/var/cache", "/var/tmp", "/root", "/dev/shm", "/dev"];
-    first_harm(places.map(|place| {
+    any_of(places, |place| {
         let path = format!("{place}/hostile-fill");
         let file = File::create(&path).map_err(Errno::from);
         let _ = fs::remove_file(&path);
         take_file(file, place)
-    }))
+    })
 }
 
 pub(super) fn fills_memory_files() -> Outcome {

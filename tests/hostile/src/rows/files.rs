@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::outcome::{Outcome, first_harm, harm_if_ok, refused, succeeded};
+use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, refused, succeeded};
 use crate::sandbox::{Sandbox, c_path, scratch_dir};
 use crate::sys::{self, Errno, at, at_mut, negative};
 
@@ -46,38 +46,38 @@ const ALLOWED_DEVICES: [(u32, u32); 7] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9)
 
 pub(super) fn finds_devices(sandbox: &Sandbox) -> Outcome {
     let all = walk("/", &[Path::new("/proc"), Path::new("/sys"), sandbox.target_path()]);
-    first_harm(all.iter().filter(|path| is_device(path)).map(|path| {
+    any_of(all.iter().filter(|path| is_device(path)), |path| {
         let number = fs::symlink_metadata(path).map(|meta| meta.rdev()).unwrap_or(0);
         let pair = (libc::major(number), libc::minor(number));
         let text = format!("{} is device {}:{}", path.display(), pair.0, pair.1);
         if ALLOWED_DEVICES.contains(&pair) { refused(text) } else { succeeded(text) }
-    }))
+    })
 }
 
 pub(super) fn makes_devices(kind: u32, numbers: &[(u32, u32)]) -> Outcome {
     let dir = scratch_dir("nodes");
-    first_harm(numbers.iter().map(|(major, minor)| {
+    any_of(numbers.iter(), |(major, minor)| {
         let path = c_path(dir.join(format!("{major}-{minor}")));
         let device = libc::makedev(*major, *minor) as usize;
         match sys::call(libc::SYS_mknodat, [HERE, at(&*path), (kind | 0o666) as usize, device]) {
             Ok(_) => harm_if_ok(sys::open(&path, libc::O_RDONLY | libc::O_NONBLOCK), format!("device {major}:{minor} made and opened")),
             Err(errno) => refused(errno.to_string()),
         }
-    }))
+    })
 }
 
 pub(super) fn opens(paths: &[&str], flags: i32) -> Outcome {
-    first_harm(paths.iter().map(|path| harm_if_ok(sys::open(&c_path(path), flags | libc::O_NONBLOCK), format!("{path} opened"))))
+    any_of(paths.iter(), |path| harm_if_ok(sys::open(&c_path(path), flags | libc::O_NONBLOCK), format!("{path} opened")))
 }
 
 /// Every file below `start` that can be opened for writing. Nothing is written.
 pub(super) fn opens_for_writing(start: &str, skip: &[&str]) -> Outcome {
     let skip: Vec<&Path> = skip.iter().map(Path::new).collect();
     let files = walk(start, &skip).into_iter().filter(|path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()));
-    first_harm(files.map(|path| {
+    any_of(files, |path| {
         let answer = sys::open(&c_path(&path), libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOFOLLOW);
         harm_if_ok(answer, format!("{} opened for writing", path.display()))
-    }))
+    })
 }
 
 /// What lies flat in /proc and belongs to no process.
@@ -86,7 +86,7 @@ pub(super) fn opens_proc_for_writing() -> Outcome {
     let names = entries.filter_map(|name| name.into_string().ok());
     let names =
         names.filter(|name| name.parse::<u32>().is_err() && !["sys", "self", "thread-self", "net", "mounts"].contains(&name.as_str()));
-    first_harm(names.map(|name| opens_for_writing(&format!("/proc/{name}"), &[])))
+    any_of(names, |name| opens_for_writing(&format!("/proc/{name}"), &[]))
 }
 
 /// What can be changed about a file without writing to it, and what can be written.
@@ -98,6 +98,12 @@ pub(super) fn writes_image() -> Outcome {
     ])
 }
 
+/// The driver looks whether it is there on the host when all is over.
+pub(super) fn writes_under_target(sandbox: &Sandbox) -> Outcome {
+    let answer = fs::write(sandbox.target_path().join("under"), "hostile").map_err(Errno::from);
+    refused(format!("{answer:?}, the driver looks at the host's directory"))
+}
+
 pub(super) fn removes_from_image() -> Outcome {
     first_harm([
         harm_if_ok(fs::rename(IMAGE_FILE, format!("{IMAGE_DIR}/moved")).map_err(Errno::from), "a file of the image moved"),
@@ -107,7 +113,7 @@ pub(super) fn removes_from_image() -> Outcome {
 
 pub(super) fn changes_image_attributes() -> Outcome {
     let owner = sys::uid() as usize;
-    first_harm([IMAGE_FILE, "/usr/bin/hostile", IMAGE_DIR].map(|file| {
+    any_of([IMAGE_FILE, "/usr/bin/hostile", IMAGE_DIR], |file| {
         let path = c_path(file);
         let times = [0i64, 0, 0, 0];
         first_harm([
@@ -117,7 +123,7 @@ pub(super) fn changes_image_attributes() -> Outcome {
             harm_if_ok(sys::call(libc::SYS_setxattr, [at(&*path), at(c"user.hostile"), at(c"x"), 1, 0]), format!("attribute on {file}")),
             harm_if_ok(sys::call(libc::SYS_truncate, [at(&*path), 0]), format!("length of {file}")),
         ])
-    }))
+    })
 }
 
 /// The flags of chattr(1): here "do not dump", which does no harm where it does work.
@@ -151,13 +157,13 @@ pub(super) fn links_image() -> Outcome {
 
 /// A program that is ours on the outside: init's own file, as in CVE-2019-5736. "Text file busy" counts: one only has to wait.
 pub(super) fn overwrites_init(sandbox: &Sandbox) -> Outcome {
-    first_harm([1, sandbox.parent].map(|pid| {
+    any_of([1, sandbox.parent], |pid| {
         let path = format!("/proc/{pid}/exe");
         match sys::open(&c_path(&path), libc::O_WRONLY) {
             Ok(_) | Err(Errno(libc::ETXTBSY)) => succeeded(format!("{path} can be written to")),
             Err(errno) => refused(errno.to_string()),
         }
-    }))
+    })
 }
 
 /// Files with the host's witness in them, or that no image of ours holds.
@@ -167,10 +173,10 @@ pub(super) fn reads_host_files() -> Outcome {
     let foreign =
         ["/etc/shadow", "/etc/ssh", "/etc/machine-id", "/boot", "/lib/modules", "/var/lib/shorefast", "/run/shorefast", "/work", "/host"];
     let all = witnesses.iter().map(String::as_str).chain(foreign);
-    first_harm(all.map(|path| match fs::symlink_metadata(path) {
+    any_of(all, |path| match fs::symlink_metadata(path) {
         Ok(_) => succeeded(format!("{path} is in sight")),
         Err(error) => refused(Errno::from(error).to_string()),
-    }))
+    })
 }
 
 /// Up and up, in every way that leads up.
@@ -178,7 +184,7 @@ pub(super) fn climbs_out() -> Outcome {
     let root = fs::metadata("/").map(|meta| (meta.dev(), meta.ino())).ok();
     let ups = "../".repeat(64);
     let starts = ["/", "/tmp", "/usr", "/dev", "/proc", "/proc/self/cwd", "/proc/self/root", "/proc/self/task", "/etc"];
-    first_harm(starts.map(|start| {
+    any_of(starts, |start| {
         let path = format!("{start}/{ups}");
         match fs::metadata(&path) {
             Ok(meta) if Some((meta.dev(), meta.ino())) != root => succeeded(format!("{start}/../.. is not our root")),
@@ -186,7 +192,7 @@ pub(super) fn climbs_out() -> Outcome {
             Ok(_) => refused("every way up ends at our own root"),
             Err(error) => refused(Errno::from(error).to_string()),
         }
-    }))
+    })
 }
 
 /// A directory that is moved away while we are in it: its parent is then whatever is left.
@@ -233,20 +239,20 @@ fn filesystem_magic(path: &CStr) -> u64 {
 /// Typing into the terminal of whoever called shorefast.
 pub(super) fn types_into_terminal() -> Outcome {
     let terminals = [c"/dev/tty", c"/dev/console", c"/dev/tty0", c"/proc/self/fd/0", c"/proc/self/fd/2"];
-    first_harm(terminals.map(|path| match sys::open(path, libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY) {
+    any_of(terminals, |path| match sys::open(path, libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY) {
         Ok(fd) => harm_if_ok(
             sys::call(libc::SYS_ioctl, [fd.as_raw_fd() as usize, libc::TIOCSTI as usize, at(&b'#')]),
             format!("typed into {}", path.to_string_lossy()),
         ),
         Err(errno) => refused(format!("open: {errno}")),
-    }))
+    })
 }
 
 /// Pseudo terminals of the host.
 pub(super) fn opens_terminals() -> Outcome {
     let nodes = walk("/dev/pts", &[]).into_iter().filter(|path| is_device(path));
     let own = ["/dev/ptmx", "/dev/pts/ptmx"].map(PathBuf::from);
-    first_harm(nodes.chain(own).map(|path| {
+    any_of(nodes.chain(own), |path| {
         harm_if_ok(sys::open(&c_path(&path), libc::O_RDWR | libc::O_NOCTTY | libc::O_NONBLOCK), format!("{} opened", path.display()))
-    }))
+    })
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-use crate::outcome::{Outcome, first_harm, harm_if_ok, harm_unless_forbidden, refused, succeeded};
+use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, harm_unless_forbidden, refused, succeeded};
 use crate::sandbox::{SCRATCH, c_path};
 use crate::sys::{self, Errno, at, at_mut, negative};
 
@@ -41,21 +41,21 @@ pub(super) fn opens_perf() -> Outcome {
     const SIZE: u64 = 64;
     const EXCLUDE_KERNEL: u64 = 1 << 5;
     attributes[0] = SOFTWARE | SIZE << 32;
-    first_harm([EXCLUDE_KERNEL, 0].map(|exclude| {
+    any_of([EXCLUDE_KERNEL, 0], |exclude| {
         let mut attributes = attributes;
         attributes[5] = exclude;
         harm_if_ok(sys::call(libc::SYS_perf_event_open, [at(&attributes), 0, usize::MAX, usize::MAX, 0]), "a perf event")
-    }))
+    })
 }
 
 pub(super) fn handles_page_faults() -> Outcome {
     const USER_MODE_ONLY: usize = 1;
-    first_harm([USER_MODE_ONLY, 0].map(|flags| {
+    any_of([USER_MODE_ONLY, 0], |flags| {
         harm_if_ok(
             sys::fd_call(libc::SYS_userfaultfd, [flags]),
             "a userfaultfd, with which the broker's reads of our memory could be held up",
         )
-    }))
+    })
 }
 
 pub(super) fn loads_modules() -> Outcome {
@@ -123,9 +123,9 @@ pub(super) fn accounts() -> Outcome {
 /// Quotas on whatever disk is in sight.
 pub(super) fn sets_quotas() -> Outcome {
     const QUOTA_ON: usize = 0x80_0002 << 8;
-    first_harm([c"/dev/vda", c"/dev/sda", c"/dev/loop0"].map(|disk| {
+    any_of([c"/dev/vda", c"/dev/sda", c"/dev/loop0"], |disk| {
         harm_if_ok(sys::call(libc::SYS_quotactl, [QUOTA_ON, at(disk), 0, at(c"/quota")]), format!("quotas on {}", disk.to_string_lossy()))
-    }))
+    })
 }
 
 /// The time that it is anyway.
@@ -206,9 +206,9 @@ pub(super) fn finds_kernel_addresses() -> Outcome {
 pub(super) fn watches_everything() -> Outcome {
     const CONTENT: usize = 4;
     const PRE_CONTENT: usize = 8;
-    first_harm([CONTENT, PRE_CONTENT].map(|class| {
+    any_of([CONTENT, PRE_CONTENT], |class| {
         harm_if_ok(sys::fd_call(libc::SYS_fanotify_init, [class, 0]), "a fanotify group that can hold up other processes' opens")
-    }))
+    })
 }
 
 /// A file handle names a file without a path: with it one leaves a chroot or a bind mount.
@@ -240,19 +240,19 @@ pub(super) fn opens_by_handle() -> Outcome {
 pub(super) fn reads_keyrings() -> Outcome {
     const GET_KEYRING_ID: usize = 0;
     const SPECIAL: [(i32, &str); 6] = [(-1, "thread"), (-2, "process"), (-3, "session"), (-4, "user"), (-5, "user session"), (-6, "group")];
-    first_harm(SPECIAL.map(|(ring, name)| {
+    any_of(SPECIAL, |(ring, name)| {
         let create = 1;
         harm_if_ok(sys::call(libc::SYS_keyctl, [GET_KEYRING_ID, negative(ring), create]), format!("the {name} keyring"))
-    }))
+    })
 }
 
 pub(super) fn adds_keys() -> Outcome {
     const SESSION: i32 = -3;
     const PROCESS: i32 = -2;
-    first_harm([SESSION, PROCESS].map(|ring| {
+    any_of([SESSION, PROCESS], |ring| {
         let words = [at(c"user"), at(c"hostile"), at(c"secret"), 6, negative(ring)];
         harm_if_ok(sys::call(libc::SYS_add_key, words), "a key was added")
-    }))
+    })
 }
 
 /// A key that is not there makes the kernel run /sbin/request-key on the host, as root.

@@ -10,7 +10,7 @@ use std::path::Path;
 use libc::c_ulong;
 
 use crate::fuse;
-use crate::outcome::{Outcome, first_harm, harm_if_ok, refused, succeeded};
+use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, refused, succeeded};
 use crate::sandbox::{SCRATCH, Sandbox, c_path, mount, mount_words, scratch_dir, umount};
 use crate::sys::{self, PAGE, Pages, at};
 
@@ -21,14 +21,14 @@ pub(super) fn of_type(sandbox: &Sandbox, fstype: &CStr, source: &CStr, data: &CS
 }
 
 pub(super) fn of_types(sandbox: &Sandbox, fstypes: &[&CStr]) -> Outcome {
-    first_harm(fstypes.iter().map(|fstype| of_type(sandbox, fstype, c"none", c"")))
+    any_of(fstypes.iter(), |fstype| of_type(sandbox, fstype, c"none", c""))
 }
 
 /// Each as if the machine's disk were there, and on anything that looks like a disk.
 pub(super) fn of_disk_types(sandbox: &Sandbox, fstypes: &[&CStr]) -> Outcome {
     let disks = [c"/dev/vda", c"/dev/sda", c"/dev/loop0", c"none"];
     let pairs = fstypes.iter().flat_map(|fstype| disks.map(|disk| (fstype, disk)));
-    first_harm(pairs.map(|(fstype, disk)| of_type(sandbox, fstype, disk, c"")))
+    any_of(pairs, |(fstype, disk)| of_type(sandbox, fstype, disk, c""))
 }
 
 pub(super) fn overlay(sandbox: &Sandbox) -> Outcome {
@@ -37,7 +37,7 @@ pub(super) fn overlay(sandbox: &Sandbox) -> Outcome {
         fs::create_dir_all(work.join(name)).expect("scratch is writable");
     }
     let data = c_path(format!("lowerdir=/,upperdir={0}/upper,workdir={0}/work", work.display()));
-    first_harm([c"lowerdir=/etc:/usr", &*data].map(|data| of_type(sandbox, c"overlay", c"overlay", data)))
+    any_of([c"lowerdir=/etc:/usr", &*data], |data| of_type(sandbox, c"overlay", c"overlay", data))
 }
 
 /// An allowed type at a place that is not the target.
@@ -47,7 +47,7 @@ pub(super) fn onto(target: impl AsRef<Path>) -> Outcome {
 }
 
 pub(super) fn onto_each(targets: &[&str]) -> Outcome {
-    first_harm(targets.iter().map(onto))
+    any_of(targets.iter(), onto)
 }
 
 /// `target` is relative to `cwd`.
@@ -78,12 +78,10 @@ pub(super) fn through_descriptor(sandbox: &Sandbox) -> Outcome {
     let name = sandbox.target_path().file_name().unwrap_or_default();
     let double = scratch_dir("double").join(name);
     fs::create_dir_all(&double).expect("scratch is writable");
-    first_harm(["/usr", "/", double.to_str().unwrap_or(SCRATCH)].map(|place| {
-        match sys::open(&c_path(place), libc::O_PATH | libc::O_DIRECTORY) {
-            Ok(fd) => onto(format!("/proc/self/fd/{}", fd.as_raw_fd())),
-            Err(errno) => refused(format!("open {place}: {errno}")),
-        }
-    }))
+    any_of(["/usr", "/", double.to_str().unwrap_or(SCRATCH)], |place| match sys::open(&c_path(place), libc::O_PATH | libc::O_DIRECTORY) {
+        Ok(fd) => onto(format!("/proc/self/fd/{}", fd.as_raw_fd())),
+        Err(errno) => refused(format!("open {place}: {errno}")),
+    })
 }
 
 pub(super) fn beside_the_target(sandbox: &Sandbox) -> Outcome {
@@ -142,31 +140,31 @@ pub(super) fn not_a_directory() -> Outcome {
 
 /// An allowed type at the allowed target, with flags that change what mount(2) does.
 pub(super) fn with_flags(sandbox: &Sandbox, flags: c_ulong) -> Outcome {
-    first_harm([c"tmpfs", c""].map(|fstype| {
+    any_of([c"tmpfs", c""], |fstype| {
         let answer = mount(c"/etc", &sandbox.target, fstype, flags, c"");
         harm_if_ok(answer, format!("mount with flags {flags:#x} was accepted"))
-    }))
+    })
 }
 
 /// Flags each by itself, with every allowed type.
 pub(super) fn with_each_flag(sandbox: &Sandbox, flags: impl IntoIterator<Item = c_ulong>) -> Outcome {
-    first_harm(flags.into_iter().map(|flag| with_flags(sandbox, flag)))
+    any_of(flags, |flag| with_flags(sandbox, flag))
 }
 
 /// Flags on places that are there already, where there is nothing to mount.
 pub(super) fn change(targets: &[&str], flags: c_ulong) -> Outcome {
-    first_harm(targets.iter().map(|target| {
+    any_of(targets.iter(), |target| {
         let answer = mount(c"none", &c_path(target), c"", flags, c"");
         harm_if_ok(answer, format!("{target} changed with flags {flags:#x}"))
-    }))
+    })
 }
 
 /// What is already somewhere in sight, put at the target.
 pub(super) fn reuse(sandbox: &Sandbox, sources: &[&str], flags: c_ulong) -> Outcome {
-    first_harm(sources.iter().map(|source| {
+    any_of(sources.iter(), |source| {
         let answer = mount(&c_path(source), &sandbox.target, c"tmpfs", flags, c"");
         harm_if_ok(answer, format!("{source} at the target"))
-    }))
+    })
 }
 
 /// Which of mount's strings a row abuses.
@@ -211,10 +209,10 @@ pub(super) fn unterminated(sandbox: &Sandbox, part: Part, text: &CStr) -> Outcom
 
 /// Strings longer than the kernel takes, from one over the limit to a megabyte.
 pub(super) fn too_long(sandbox: &Sandbox, part: Part) -> Outcome {
-    first_harm([PAGE, PAGE + 1, 5000, 65536, 1 << 20].map(|length| {
+    any_of([PAGE, PAGE + 1, 5000, 65536, 1 << 20], |length| {
         let text = CString::new(vec![b'a'; length]).expect("it holds no NUL");
         with_word(sandbox, part, at(&*text))
-    }))
+    })
 }
 
 /// The target's own name made long with `/./././`, beyond what the kernel resolves.
@@ -225,11 +223,11 @@ pub(super) fn too_long_spelling(sandbox: &Sandbox) -> Outcome {
 
 /// Options that reach for more than an option may.
 pub(super) fn with_options(sandbox: &Sandbox, options: &[&CStr]) -> Outcome {
-    first_harm(options.iter().map(|data| {
+    any_of(options.iter(), |data| {
         let text = data.to_string_lossy();
         let answer = mount(c"hostile", &sandbox.target, c"tmpfs", 0, data);
         harm_if_ok(answer, format!("mounted with {}", text.escape_debug()))
-    }))
+    })
 }
 
 /// Set-user-id and devices asked for in the options and by clearing the flags: the mount may be made, but not with those.
@@ -269,7 +267,7 @@ pub(super) fn fuse_with(sandbox: &Sandbox, options: &str) -> Outcome {
 }
 
 pub(super) fn fuse_with_number(sandbox: &Sandbox, numbers: &[&str]) -> Outcome {
-    first_harm(numbers.iter().map(|number| fuse_with(sandbox, &fuse::options(number))))
+    any_of(numbers.iter(), |number| fuse_with(sandbox, &fuse::options(number)))
 }
 
 /// A number that is our /dev/fuse once somebody cuts it to 32 bits.
@@ -277,18 +275,19 @@ pub(super) fn fuse_with_wrapped_number(sandbox: &Sandbox) -> Outcome {
     let Ok(device) = fuse::open_device() else { return refused("no /dev/fuse") };
     let fd = device.as_raw_fd() as u64;
     let wrapped = [fd + (1 << 32), fd + (1 << 40)].map(|number| number.to_string());
-    let padded = [format!("+{fd}"), format!(" {fd}"), format!("{fd}x"), format!("{fd}.0"), format!("{fd}\n")];
-    first_harm(wrapped.iter().chain(&padded).map(|number| fuse_with(sandbox, &fuse::options(number))))
+    // "+5" and "5\n" are missing: the kernel takes them for 5, so the broker may.
+    let padded = [format!(" {fd}"), format!("{fd}x"), format!("{fd}.0"), format!("{fd} ")];
+    any_of(wrapped.iter().chain(&padded), |number| fuse_with(sandbox, &fuse::options(number)))
 }
 
 pub(super) fn fuse_with_other_files(sandbox: &Sandbox) -> Outcome {
     let file = scratch_dir("fuse").join("file");
     fs::write(&file, "").expect("scratch is writable");
     let paths = [c"/dev/null", c"/dev/zero", c"/dev/urandom", &*c_path(&file), c"/proc/self/mem"];
-    first_harm(paths.map(|path| match sys::open(path, libc::O_RDWR) {
+    any_of(paths, |path| match sys::open(path, libc::O_RDWR) {
         Ok(fd) => fuse_with(sandbox, &fuse::options(&fd.as_raw_fd().to_string())),
         Err(errno) => refused(format!("open {}: {errno}", path.to_string_lossy())),
-    }))
+    })
 }
 
 pub(super) fn fuse_with_sockets_and_directories(sandbox: &Sandbox) -> Outcome {
@@ -298,7 +297,7 @@ pub(super) fn fuse_with_sockets_and_directories(sandbox: &Sandbox) -> Outcome {
     let path_only = sys::open(c"/dev/fuse", libc::O_PATH);
     let mut numbers = vec![socket.as_raw_fd(), pipe.as_raw_fd(), directory.as_raw_fd()];
     numbers.extend(path_only.iter().map(|fd| fd.as_raw_fd()));
-    first_harm(numbers.iter().map(|fd| fuse_with(sandbox, &fuse::options(&fd.to_string()))))
+    any_of(numbers.iter(), |fd| fuse_with(sandbox, &fuse::options(&fd.to_string())))
 }
 
 /// Two descriptors named, one of them the broker's problem.
@@ -306,10 +305,9 @@ pub(super) fn fuse_with_two_descriptors(sandbox: &Sandbox) -> Outcome {
     let Ok(device) = fuse::open_device() else { return refused("no /dev/fuse") };
     let fd = device.as_raw_fd().to_string();
     let rest = "rootmode=40000,user_id=0,group_id=0";
-    first_harm(
-        [format!("{rest},fd={fd},fd=0"), format!("fd=5,{rest},fd=6"), format!("fd={fd},{rest},fd"), format!("{rest},fd=")]
-            .iter()
-            .map(|options| fuse_with(sandbox, options)),
+    any_of(
+        [format!("{rest},fd={fd},fd=0"), format!("fd=5,{rest},fd=6"), format!("fd={fd},{rest},fd"), format!("{rest},fd=")].iter(),
+        |options| fuse_with(sandbox, options),
     )
 }
 
@@ -317,7 +315,25 @@ pub(super) fn fuse_with_two_descriptors(sandbox: &Sandbox) -> Outcome {
 pub(super) fn fuse_with_options(sandbox: &Sandbox, options: &[&str]) -> Outcome {
     let Ok(device) = fuse::open_device() else { return refused("no /dev/fuse") };
     let fd = device.as_raw_fd().to_string();
-    first_harm(options.iter().map(|options| fuse_with(sandbox, &options.replace("{fd}", &fd))))
+    any_of(options.iter(), |options| fuse_with(sandbox, &options.replace("{fd}", &fd)))
+}
+
+/// The user whose mount it is to be: nobody, or somebody on the host. A broker that puts its own number there does no harm.
+pub(super) fn fuse_for_another_user(sandbox: &Sandbox) -> Outcome {
+    let Ok(device) = fuse::open_device() else { return refused("no /dev/fuse") };
+    let fd = device.as_raw_fd();
+    for user in ["-1", "4294967295", "99999999999", "x", "1999999999", "1000000"] {
+        let data = CString::new(format!("fd={fd},rootmode=40000,user_id={user},group_id={user}")).expect("it holds no NUL");
+        if mount(c"hostile", &sandbox.target, c"fuse", 0, &data).is_err() {
+            continue;
+        }
+        let asked = |options: &str| options.split(',').any(|option| option.strip_suffix(user).is_some_and(|key| key.ends_with("_id=")));
+        return match sandbox.new_mounts().iter().find(|mount| asked(&mount.superblock)) {
+            Some(mount) => succeeded(format!("a mount of user {user}: {}", mount.superblock)),
+            None => refused(format!("mounted, but not for user {user}")),
+        };
+    }
+    refused("every form was refused")
 }
 
 /// A second mount on the descriptor of a first, through a duplicate of it.
@@ -339,7 +355,7 @@ pub(super) fn second_mount(sandbox: &Sandbox) -> Outcome {
 
 pub(super) fn unmount(targets: &[&str], flags: &[i32]) -> Outcome {
     let pairs = targets.iter().flat_map(|target| flags.iter().map(move |flag| (target, *flag)));
-    first_harm(pairs.map(|(target, flag)| harm_if_ok(umount(&c_path(target), flag), format!("unmounted {target} with {flag:#x}"))))
+    any_of(pairs, |(target, flag)| harm_if_ok(umount(&c_path(target), flag), format!("unmounted {target} with {flag:#x}")))
 }
 
 pub(super) fn unmount_nowhere(sandbox: &Sandbox) -> Outcome {

@@ -1,10 +1,12 @@
 //! New namespaces, which would give capabilities over something, and old ones that belong to the host.
 
+use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 
 use libc::c_int;
 
-use crate::outcome::{Outcome, first_harm, harm_if_ok, refused, succeeded};
+use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, refused, succeeded};
 use crate::sandbox::c_path;
 use crate::sys::{self, at, at_mut};
 
@@ -24,15 +26,15 @@ const FLAGS: [(c_int, &str); 8] = [
 
 pub(super) fn unshare(name: &str) -> Outcome {
     let wanted = FLAGS.iter().filter(|(_, flag)| *flag == name);
-    first_harm(wanted.map(|(flag, name)| harm_if_ok(sys::call(libc::SYS_unshare, [*flag as usize]), format!("a new {name} namespace"))))
+    any_of(wanted, |(flag, name)| harm_if_ok(sys::call(libc::SYS_unshare, [*flag as usize]), format!("a new {name} namespace")))
 }
 
 /// All at once with a user namespace, which is how one gets them without capabilities.
 pub(super) fn unshare_together() -> Outcome {
-    first_harm(FLAGS.iter().map(|(flag, name)| {
+    any_of(FLAGS.iter(), |(flag, name)| {
         let flags = (*flag | libc::CLONE_NEWUSER) as usize;
         harm_if_ok(sys::call(libc::SYS_unshare, [flags]), format!("new user and {name} namespaces"))
-    }))
+    })
 }
 
 /// The child, if there is one, ends at once and its birth is the harm.
@@ -72,7 +74,7 @@ pub(super) fn clone3() -> Outcome {
 pub(super) fn clone_into_cgroup() -> Outcome {
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     let groups = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-    first_harm(groups.map(|group| {
+    any_of(groups, |group| {
         let Ok(fd) = sys::open(&c_path(group), libc::O_PATH | libc::O_DIRECTORY) else { return refused("no cgroup filesystem in sight") };
         let mut arguments = [0u64; 11];
         arguments[0] = CLONE_INTO_CGROUP;
@@ -80,18 +82,18 @@ pub(super) fn clone_into_cgroup() -> Outcome {
         arguments[10] = fd.as_raw_fd() as u64;
         let answer = sys::call(libc::SYS_clone3, [at(&arguments), size_of_val(&arguments)]);
         born(answer, format!("a child in {group}"))
-    }))
+    })
 }
 
 /// Into the namespaces of `pid`, by their files.
 pub(super) fn enter_by_file(pid: &str) -> Outcome {
-    first_harm(FLAGS.iter().map(|(flag, name)| match sys::open(&c_path(format!("/proc/{pid}/ns/{name}")), libc::O_RDONLY) {
+    any_of(FLAGS.iter(), |(flag, name)| match sys::open(&c_path(format!("/proc/{pid}/ns/{name}")), libc::O_RDONLY) {
         Ok(fd) => harm_if_ok(
             sys::call(libc::SYS_setns, [fd.as_raw_fd() as usize, *flag as usize]),
             format!("entered the {name} namespace of {pid}"),
         ),
         Err(errno) => refused(format!("open: {errno}")),
-    }))
+    })
 }
 
 /// Into the namespaces of init and of whoever started us, by pidfd.
@@ -107,15 +109,19 @@ pub(super) fn enter_by_pidfd(pids: &[i32]) -> Outcome {
     }))
 }
 
-/// From our own namespaces to their owner and parent, which are the host's.
+/// From our own namespaces to their owner and parent. What we are in already is no gain.
 pub(super) fn climb() -> Outcome {
     const NS_GET_USERNS: usize = 0xb701;
     const NS_GET_PARENT: usize = 0xb702;
+    let own = FLAGS.map(|(_, name)| fs::metadata(format!("/proc/self/ns/{name}")).map(|meta| meta.ino()).ok());
     first_harm(["user", "pid", "mnt", "net", "ipc", "uts"].iter().flat_map(|name| {
         [NS_GET_USERNS, NS_GET_PARENT].map(|request| {
             let Ok(fd) = sys::open(&c_path(format!("/proc/self/ns/{name}")), libc::O_RDONLY) else { return refused("no namespace files") };
-            let answer = sys::fd_call(libc::SYS_ioctl, [fd.as_raw_fd() as usize, request, 0]);
-            harm_if_ok(answer, format!("a descriptor of the owner or parent of our {name} namespace"))
+            match sys::fd_call(libc::SYS_ioctl, [fd.as_raw_fd() as usize, request, 0]).map(File::from) {
+                Ok(found) if own.contains(&found.metadata().map(|meta| meta.ino()).ok()) => refused("only our own"),
+                Ok(_) => succeeded(format!("a descriptor of the owner or parent of our {name} namespace")),
+                Err(errno) => refused(errno.to_string()),
+            }
         })
     }))
 }
@@ -124,12 +130,12 @@ pub(super) fn climb() -> Outcome {
 pub(super) fn walk_mount_namespaces() -> Outcome {
     const NS_MNT_GET_NEXT: usize = 0x8010_b70b;
     const NS_MNT_GET_PREV: usize = 0x8010_b70c;
-    first_harm([NS_MNT_GET_NEXT, NS_MNT_GET_PREV].map(|request| {
+    any_of([NS_MNT_GET_NEXT, NS_MNT_GET_PREV], |request| {
         let Ok(fd) = sys::open(c"/proc/self/ns/mnt", libc::O_RDONLY) else { return refused("no namespace files") };
         let mut info = [0u64; 2];
         let answer = sys::fd_call(libc::SYS_ioctl, [fd.as_raw_fd() as usize, request, at_mut(&mut info)]);
         harm_if_ok(answer, "a descriptor of another mount namespace")
-    }))
+    })
 }
 
 /// Newer kernels give namespaces file handles; the host's have well-known numbers.
@@ -150,12 +156,12 @@ pub(super) fn open_by_handle() -> Outcome {
         (4, libc::CLONE_NEWPID, 0xefff_fffc),
         (2, libc::CLONE_NEWUTS, 0xefff_fffe),
     ];
-    first_harm(hosts.map(|(id, flag, inode)| {
+    any_of(hosts, |(id, flag, inode)| {
         let handle = Handle { bytes: 16, kind: FILEID_NSFS, id, namespace_type: flag as u32, inode };
         let flags = libc::O_RDONLY as usize;
         match sys::fd_call(libc::SYS_open_by_handle_at, [sys::negative(FD_NSFS_ROOT), at(&handle), flags]) {
             Ok(_) => succeeded(format!("a descriptor of the host's namespace {inode:#x}")),
             Err(errno) => refused(errno.to_string()),
         }
-    }))
+    })
 }

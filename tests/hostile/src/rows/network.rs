@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use libc::c_int;
 
 use super::files::WITNESS;
-use crate::outcome::{Outcome, first_harm, harm_if_ok, refused, succeeded};
+use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, refused, succeeded};
 use crate::sys::{self, Answer, Errno, at, at_mut};
 
 /// The driver listens here, on the host.
@@ -19,27 +19,26 @@ fn socket(family: c_int, kind: c_int, protocol: c_int) -> Answer<OwnedFd> {
 }
 
 pub(super) fn opens_socket(family: c_int, kinds: &[c_int], protocol: c_int) -> Outcome {
-    first_harm(kinds.iter().map(|kind| harm_if_ok(socket(family, *kind, protocol), format!("a socket of family {family}, type {kind}"))))
+    any_of(kinds.iter(), |kind| harm_if_ok(socket(family, *kind, protocol), format!("a socket of family {family}, type {kind}")))
 }
 
 /// All families but unix, inet, inet6 and netlink, which clients need.
 pub(super) fn opens_other_families() -> Outcome {
     let needed = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     let kinds = [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET, libc::SOCK_RAW];
-    first_harm((0..64).filter(|family| !needed.contains(family)).map(|family| opens_socket(family, &kinds, 0)))
+    any_of((0..64).filter(|family| !needed.contains(family)), |family| opens_socket(family, &kinds, 0))
 }
 
-/// Protocols of the internet families beyond TCP, UDP and ping: their modules are loaded on demand.
+/// Protocols of the internet families that are modules of their own, loaded on demand: SCTP, DCCP, L2TP.
 pub(super) fn opens_other_protocols() -> Outcome {
+    const L2TP: c_int = 115;
     let pairs = [
         (libc::SOCK_STREAM, libc::IPPROTO_SCTP),
         (libc::SOCK_SEQPACKET, libc::IPPROTO_SCTP),
-        (libc::SOCK_STREAM, libc::IPPROTO_MPTCP),
-        (libc::SOCK_DGRAM, libc::IPPROTO_UDPLITE),
-        (libc::SOCK_DGRAM, 115),
-        (libc::SOCK_STREAM, 256),
+        (libc::SOCK_DCCP, libc::IPPROTO_DCCP),
+        (libc::SOCK_DGRAM, L2TP),
     ];
-    first_harm(pairs.map(|(kind, protocol)| harm_if_ok(socket(libc::AF_INET, kind, protocol), format!("a socket of protocol {protocol}"))))
+    any_of(pairs, |(kind, protocol)| harm_if_ok(socket(libc::AF_INET, kind, protocol), format!("a socket of protocol {protocol}")))
 }
 
 pub(super) fn connects_to_abstract() -> Outcome {
@@ -57,14 +56,14 @@ pub(super) fn sends_to_abstract() -> Outcome {
 pub(super) fn connects_to_any_abstract() -> Outcome {
     let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let names = table.lines().filter_map(|line| line.split_whitespace().nth(7)?.strip_prefix('@'));
-    first_harm(names.map(|name| match SocketAddr::from_abstract_name(name) {
+    any_of(names, |name| match SocketAddr::from_abstract_name(name) {
         Ok(address) => {
             let stream = UnixStream::connect_addr(&address).map(drop);
             let datagram = UnixDatagram::unbound().and_then(|socket| socket.connect_addr(&address));
             harm_if_ok(stream.or(datagram).map_err(Errno::from), format!("connected to @{name}"))
         }
         Err(error) => refused(Errno::from(error).to_string()),
-    }))
+    })
 }
 
 pub(super) fn connects_to_paths() -> Outcome {
@@ -123,10 +122,10 @@ pub(super) fn adds_interface() -> Outcome {
     const RTM_NEWLINK: u16 = 16;
     const NAME: u16 = 3;
     const LINK_INFO: u16 = 18;
-    first_harm([&b"dummy"[..], b"bridge", b"ifb"].map(|kind| {
+    any_of([&b"dummy"[..], b"bridge", b"ifb"], |kind| {
         let body = [vec![0; 16], attribute(NAME, b"hostile0\0"), attribute(LINK_INFO, &attribute(1, kind))].concat();
         harm_if_ok(netlink(libc::NETLINK_ROUTE, RTM_NEWLINK, CREATE, &body), "a new network interface")
-    }))
+    })
 }
 
 /// 198.51.100.0/24 through the loopback interface: nobody lives there.
@@ -187,12 +186,12 @@ pub(super) fn sets_interface_flags() -> Outcome {
     const SIOCGIFMTU: usize = 0x8921;
     let Ok(fd) = socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return refused("no socket") };
     let fd = fd.as_raw_fd() as usize;
-    first_harm([(SIOCGIFFLAGS, SIOCSIFFLAGS), (SIOCGIFMTU, SIOCSIFMTU)].map(|(get, set)| {
+    any_of([(SIOCGIFFLAGS, SIOCSIFFLAGS), (SIOCGIFMTU, SIOCSIFMTU)], |(get, set)| {
         let mut request = [0u8; 40];
         request[..2].copy_from_slice(b"lo");
         let _ = sys::call(libc::SYS_ioctl, [fd, get, at_mut(&mut request)]);
         harm_if_ok(sys::call(libc::SYS_ioctl, [fd, set, at(&request)]), "the loopback interface was set")
-    }))
+    })
 }
 
 pub(super) fn binds_low_ports() -> Outcome {
@@ -220,11 +219,11 @@ pub(super) fn forces_socket_options() -> Outcome {
         (libc::IPPROTO_TCP, TCP_REPAIR),
         (libc::IPPROTO_IP, libc::IP_TRANSPARENT),
     ];
-    first_harm(options.map(|(level, option)| {
+    any_of(options, |(level, option)| {
         let Ok(fd) = socket(libc::AF_INET, libc::SOCK_STREAM, 0) else { return refused("no socket") };
         let words = [fd.as_raw_fd() as usize, level as usize, option as usize, at(&1i32), 4];
         harm_if_ok(sys::call(libc::SYS_setsockopt, words), format!("socket option {level}/{option}"))
-    }))
+    })
 }
 
 /// Credentials of another process or user, sent along a socket: what asks "who are you" would believe them.
@@ -232,7 +231,7 @@ pub(super) fn forges_credentials() -> Outcome {
     let Ok((ours, _theirs)) = UnixStream::pair() else { return refused("no socket pair") };
     let own = [sys::pid() as u32, sys::uid(), sys::gid()];
     let other = if own[1] == 0 { 1000 } else { 0 };
-    first_harm([[1, own[1], own[2]], [own[0], other, own[2]], [own[0], own[1], other]].map(|[pid, uid, gid]| {
+    any_of([[1, own[1], own[2]], [own[0], other, own[2]], [own[0], own[1], other]], |[pid, uid, gid]| {
         let payload = [at(c"x"), 1];
         let mut control = [0u32; 8];
         control[0] = 28;
@@ -244,5 +243,5 @@ pub(super) fn forges_credentials() -> Outcome {
             Ok(_) => succeeded(format!("sent as process {pid}, user {uid}, group {gid}")),
             Err(errno) => refused(errno.to_string()),
         }
-    }))
+    })
 }

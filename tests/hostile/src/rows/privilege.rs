@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use libc::c_int;
 
-use crate::outcome::{Outcome, first_harm, harm_if_ok, refused, succeeded};
+use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, refused, succeeded};
 use crate::sandbox::{Sandbox, c_path, descriptors, status_field};
 use crate::sys::{self, Errno, at};
 
@@ -78,15 +78,17 @@ pub(super) fn borrows_a_file_identity() -> Outcome {
     }
 }
 
-pub(super) fn raises_capabilities() -> Outcome {
+/// One capability in the permitted, effective and inheritable sets.
+fn take_capability(capability: usize) -> sys::Answer {
     let header = [0x2008_0522u32, 0];
-    first_harm((0..41u32).map(|capability| {
-        let mut data = [0u32; 6];
-        let half = if capability < 32 { 0 } else { 3 };
-        data[half] = 1 << (capability % 32);
-        data[half + 1] = data[half];
-        harm_if_ok(sys::call(libc::SYS_capset, [at(&header), at(&data)]), format!("capability {capability}"))
-    }))
+    let mut data = [0u32; 6];
+    let half = if capability < 32 { 0 } else { 3 };
+    data[half..half + 3].fill(1 << (capability % 32));
+    sys::call(libc::SYS_capset, [at(&header), at(&data)])
+}
+
+pub(super) fn raises_capabilities() -> Outcome {
+    any_of(0..41, |capability| harm_if_ok(take_capability(capability), format!("capability {capability}")))
 }
 
 fn prctl(option: c_int, second: usize, third: usize) -> sys::Answer {
@@ -94,9 +96,11 @@ fn prctl(option: c_int, second: usize, third: usize) -> sys::Answer {
 }
 
 pub(super) fn raises_ambient_capabilities() -> Outcome {
-    first_harm((0..41).map(|capability| {
-        harm_if_ok(prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE as usize, capability), format!("ambient capability {capability}"))
-    }))
+    any_of(0..41, |capability| {
+        let taken = take_capability(capability);
+        let raised = prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE as usize, capability);
+        harm_if_ok(raised, format!("ambient capability {capability}, taken before: {taken:?}"))
+    })
 }
 
 pub(super) fn changes_secure_bits() -> Outcome {
@@ -186,7 +190,7 @@ pub(super) fn keeps_descriptors(sandbox: &Sandbox) -> Outcome {
 
 /// The three standard descriptors, if they are files of the host that we could open anew with other rights, or a terminal.
 pub(super) fn reopens_standard_streams() -> Outcome {
-    first_harm((0..3).map(|fd| {
+    any_of(0..3, |fd| {
         let to = descriptors().into_iter().find(|(number, _)| *number == fd).map(|(_, to)| to).unwrap_or_default();
         let kind = fs::metadata(format!("/proc/self/fd/{fd}")).map(|meta| meta.file_type());
         let plain = kind.is_ok_and(|kind| kind.is_file() || kind.is_dir());
@@ -198,7 +202,7 @@ pub(super) fn reopens_standard_streams() -> Outcome {
             Ok(again) if plain => succeeded(format!("{to} opened for reading and writing as {}", again.as_raw_fd())),
             _ => refused(format!("descriptor {fd} is {to}")),
         }
-    }))
+    })
 }
 
 pub(super) fn keeps_environment(name: &str) -> Outcome {
@@ -217,7 +221,7 @@ pub(super) fn keeps_directory(sandbox: &Sandbox) -> Outcome {
 pub(super) fn raises_limits() -> Outcome {
     let names =
         [libc::RLIMIT_NPROC, libc::RLIMIT_NOFILE, libc::RLIMIT_MEMLOCK, libc::RLIMIT_RTPRIO, libc::RLIMIT_NICE, libc::RLIMIT_SIGPENDING];
-    first_harm(names.iter().map(|name| {
+    any_of(names.iter(), |name| {
         let mut now = [0u64; 2];
         let _ = sys::call(libc::SYS_prlimit64, [0, *name as usize, 0, sys::at_mut(&mut now)]);
         if now[1] == u64::MAX {
@@ -225,7 +229,7 @@ pub(super) fn raises_limits() -> Outcome {
         }
         let more = [now[1] + 1, now[1] + 1];
         harm_if_ok(sys::call(libc::SYS_prlimit64, [0, *name as usize, at(&more), 0]), format!("limit {name} raised"))
-    }))
+    })
 }
 
 pub(super) fn raises_priority() -> Outcome {
@@ -239,9 +243,9 @@ pub(super) fn raises_priority() -> Outcome {
 
 pub(super) fn becomes_realtime() -> Outcome {
     let priority = 1i32;
-    first_harm([libc::SCHED_FIFO, libc::SCHED_RR].map(|policy| {
+    any_of([libc::SCHED_FIFO, libc::SCHED_RR], |policy| {
         harm_if_ok(sys::call(libc::SYS_sched_setscheduler, [0, policy as usize, at(&priority)]), format!("scheduling policy {policy}"))
-    }))
+    })
 }
 
 /// Writes to one's own files in /proc that would undo what the sandbox set.

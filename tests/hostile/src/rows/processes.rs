@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use libc::{c_int, pid_t};
 
-use crate::outcome::{Outcome, first_harm, harm_if_ok, refused, succeeded};
+use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, refused, succeeded};
 use crate::sandbox::{Sandbox, c_path, processes, status_field};
 use crate::sys::{self, Errno, at, at_mut};
 
@@ -28,7 +28,7 @@ fn strangers() -> Vec<pid_t> {
 }
 
 fn for_elders(sandbox: &Sandbox, attempt: impl Fn(pid_t) -> Outcome) -> Outcome {
-    first_harm(elders(sandbox).into_iter().map(attempt))
+    any_of(elders(sandbox), attempt)
 }
 
 pub(super) fn traces(sandbox: &Sandbox) -> Outcome {
@@ -93,7 +93,7 @@ fn reaches_memory(answer: sys::Answer, pid: pid_t) -> Outcome {
 }
 
 pub(super) fn reads_memory(sandbox: &Sandbox) -> Outcome {
-    first_harm([libc::SYS_process_vm_readv, libc::SYS_process_vm_writev].map(|number| {
+    any_of([libc::SYS_process_vm_readv, libc::SYS_process_vm_writev], |number| {
         for_elders(sandbox, |pid| {
             let mut buffer = [0u64; 8];
             let local = [at_mut(&mut buffer), 64];
@@ -101,7 +101,7 @@ pub(super) fn reads_memory(sandbox: &Sandbox) -> Outcome {
             let remote = [sys::PAGE, 64];
             reaches_memory(sys::call(number, [pid as usize, at(&local), 1, at(&remote), 1, 0]), pid)
         })
-    }))
+    })
 }
 
 pub(super) fn opens_memory(sandbox: &Sandbox) -> Outcome {
@@ -122,7 +122,7 @@ pub(super) fn lists_descriptors(sandbox: &Sandbox) -> Outcome {
 pub(super) fn enters_root_of(sandbox: &Sandbox) -> Outcome {
     let own = fs::metadata("/").map(|meta| (meta.dev(), meta.ino())).ok();
     for_elders(sandbox, |pid| {
-        first_harm(["root", "cwd"].map(|link| {
+        any_of(["root", "cwd"], |link| {
             let path = format!("/proc/{pid}/{link}");
             match fs::metadata(&path) {
                 Ok(meta) if link == "root" && Some((meta.dev(), meta.ino())) != own => succeeded(format!("{path} is another root")),
@@ -130,14 +130,14 @@ pub(super) fn enters_root_of(sandbox: &Sandbox) -> Outcome {
                 Ok(_) => refused(format!("{path} is the sandbox")),
                 Err(error) => refused(Errno::from(error).to_string()),
             }
-        }))
+        })
     })
 }
 
 /// Variables that we were not given ourselves.
 pub(super) fn reads_environment(_: &Sandbox) -> Outcome {
     let own: Vec<String> = std::env::vars_os().map(|(name, _)| name.display().to_string()).collect();
-    first_harm(processes().into_iter().filter(|pid| *pid != sys::pid()).map(|pid| {
+    any_of(processes().into_iter().filter(|pid| *pid != sys::pid()), |pid| {
         let text = match fs::read(format!("/proc/{pid}/environ")) {
             Ok(text) => text,
             Err(error) => return refused(Errno::from(error).to_string()),
@@ -148,17 +148,17 @@ pub(super) fn reads_environment(_: &Sandbox) -> Outcome {
             Some(name) => succeeded(format!("/proc/{pid}/environ holds {name}")),
             None => refused(format!("/proc/{pid}/environ holds nothing we do not have")),
         }
-    }))
+    })
 }
 
 pub(super) fn takes_descriptors(sandbox: &Sandbox) -> Outcome {
     for_elders(sandbox, |pid| match sys::fd_call(libc::SYS_pidfd_open, [pid as usize, 0]) {
         Err(errno) => refused(format!("pidfd_open: {errno}")),
-        Ok(pidfd) => first_harm((0..64).map(|fd| match sys::fd_call(libc::SYS_pidfd_getfd, [pidfd.as_raw_fd() as usize, fd, 0]) {
+        Ok(pidfd) => any_of(0..64, |fd| match sys::fd_call(libc::SYS_pidfd_getfd, [pidfd.as_raw_fd() as usize, fd, 0]) {
             Ok(_) => succeeded(format!("descriptor {fd} of process {pid}")),
             Err(Errno(libc::EBADF)) => succeeded(format!("allowed to, but process {pid} has no descriptor {fd}")),
             Err(errno) => refused(errno.to_string()),
-        })),
+        }),
     })
 }
 
@@ -204,7 +204,7 @@ pub(super) fn kills_init(_: &Sandbox) -> Outcome {
 
 /// Signal 0 asks for permission and does nothing.
 pub(super) fn signals_strangers(_: &Sandbox) -> Outcome {
-    first_harm(strangers().into_iter().map(|pid| harm_if_ok(sys::kill(pid, 0), format!("process {pid} takes signals from us"))))
+    any_of(strangers(), |pid| harm_if_ok(sys::kill(pid, 0), format!("process {pid} takes signals from us")))
 }
 
 /// Numbers of processes that are in no list of ours.
@@ -230,21 +230,20 @@ pub(super) fn signals_everybody(sandbox: &Sandbox) -> Outcome {
     refused(format!("kill(-1, SIGTERM): {:?}; our own runner: {stop:?}", sys::kill(-1, libc::SIGTERM)))
 }
 
-pub(super) fn signals_groups(sandbox: &Sandbox) -> Outcome {
-    let own = sys::call(libc::SYS_getpgid, [0]).unwrap_or(0) as pid_t;
-    let groups = elders(sandbox).into_iter().filter_map(|pid| sys::call(libc::SYS_getpgid, [pid as usize]).ok());
-    let foreign: Vec<pid_t> = groups.map(|group| group as pid_t).filter(|group| *group > 1 && *group != own).collect();
-    let ours = |group: pid_t| status_field(&group.to_string(), "Uid") == status_field("self", "Uid");
-    first_harm(
-        foreign.into_iter().filter(|group| !ours(*group)).map(|group| harm_if_ok(sys::kill(-group, 0), format!("process group {group}"))),
-    )
+/// In the caller's session /dev/tty is the caller's terminal, with the password that is typed there next. Ours begins with
+/// ourselves or with what started us; one that begins outside our pid namespace has the number 0.
+pub(super) fn shares_session(sandbox: &Sandbox) -> Outcome {
+    let session = sys::call(libc::SYS_getsid, [0]).unwrap_or(0) as pid_t;
+    let ours = session == sandbox.parent || status_field(&session.to_string(), "Uid") == status_field("self", "Uid");
+    let text = format!("in session {session}");
+    if session == 0 || !ours { succeeded(text) } else { refused(text) }
 }
 
 /// Limits of a stranger, lowered until it fails.
 pub(super) fn limits_strangers(_: &Sandbox) -> Outcome {
-    first_harm(strangers().into_iter().map(|pid| {
+    any_of(strangers(), |pid| {
         let mut now = [0u64; 2];
         let answer = sys::call(libc::SYS_prlimit64, [pid as usize, libc::RLIMIT_NOFILE as usize, 0, at_mut(&mut now)]);
         harm_if_ok(answer, format!("limits of process {pid}"))
-    }))
+    })
 }

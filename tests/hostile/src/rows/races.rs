@@ -5,15 +5,14 @@
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fuse::{self, Manners};
-use crate::outcome::{Outcome, refused, succeeded};
+use crate::outcome::{Outcome, first_harm, harm_if_ok, refused, succeeded};
 use crate::sandbox::{SCRATCH, Sandbox, c_path, mount, mount_words, scratch_dir, umount};
 use crate::sys::{self, Answer, Errno, Pages, at};
 
@@ -297,19 +296,30 @@ fn broker_must_answer(outcome: Outcome) -> Outcome {
     }
 }
 
+/// Starts a process that the runner's clean-up does not reach, and comes back when it is out of reach.
+fn leave_behind(work: impl FnOnce()) -> Answer<()> {
+    let (mut reader, writer) = std::io::pipe()?;
+    if sys::fork()?.is_none() {
+        drop(reader);
+        let _ = sys::call(libc::SYS_setsid, []);
+        drop(writer);
+        work();
+        sys::exit(0);
+    }
+    drop(writer);
+    // The end of the file is the sign.
+    std::io::Read::read(&mut reader, &mut [0])?;
+    Ok(())
+}
+
 /// A FUSE mount at the target whose server lives on in a process that nothing of this program waits for.
 fn leave_server(sandbox: &Sandbox, manners: Manners) -> Outcome {
     let Ok(device) = fuse::open_device() else { return refused("no /dev/fuse") };
     if let Err(errno) = fuse::mount_device(sandbox, &device) {
         return refused(errno.to_string());
     }
-    match sys::fork() {
-        Ok(None) => {
-            let _ = sys::call(libc::SYS_setsid, []);
-            fuse::serve(device, manners);
-            sys::exit(0)
-        }
-        Ok(Some(_)) => refused(format!("a server that is {manners:?} is left to the driver")),
+    match leave_behind(|| fuse::serve(device, manners)) {
+        Ok(()) => refused(format!("a server that is {manners:?} is left to the driver")),
         Err(errno) => refused(errno.to_string()),
     }
 }
@@ -334,18 +344,8 @@ fn set_trap(sandbox: &Sandbox) -> Answer<std::path::PathBuf> {
     Ok(sandbox.target_path().join(fuse::TRAP))
 }
 
-/// Does `call` in a thread; harm if the broker is still busy with it after five seconds.
-fn must_return(call: impl FnOnce() -> Answer + Send + 'static) -> Outcome {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(call()));
-    match receiver.recv_timeout(Duration::from_secs(5)) {
-        Ok(Ok(_)) => succeeded("accepted"),
-        Ok(Err(errno)) => refused(errno.to_string()),
-        Err(_) => succeeded("the broker waits for memory or files that the client never delivers"),
-    }
-}
-
-/// Arguments in a mapped file of our own FUSE mount: reading them asks us, and we do not answer.
+/// Arguments in a mapped file of our own FUSE mount: reading them asks us, and we do not answer. If the broker waits for them, so does
+/// this row; then the driver's `--timeout` must end both.
 pub(super) fn arguments_in_a_trap(sandbox: &Sandbox) -> Outcome {
     let trap = match set_trap(sandbox) {
         Ok(trap) => trap,
@@ -360,11 +360,8 @@ pub(super) fn arguments_in_a_trap(sandbox: &Sandbox) -> Outcome {
         Ok(memory) => memory,
         Err(errno) => return refused(format!("the trap cannot be mapped: {errno}")),
     };
-    let target = sandbox.target.clone();
-    match must_return(move || sys::call(libc::SYS_umount2, [memory, 0])) {
-        Outcome::Refused(_) => must_return(move || mount_words([at(c"hostile"), at(&*target), memory, 0, memory])),
-        outcome => outcome,
-    }
+    let mounted = mount_words([at(c"hostile"), at(&*sandbox.target), memory, 0, memory]);
+    first_harm([harm_if_ok(mounted, "mounted what the server never said"), at_most_our_own(sys::call(libc::SYS_umount2, [memory, 0]))])
 }
 
 /// A target below our own FUSE mount: looking it up asks us.
@@ -375,10 +372,15 @@ pub(super) fn target_in_a_trap(sandbox: &Sandbox) -> Outcome {
     }
     thread::spawn(move || fuse::serve(device, Manners::OnlyInit));
     let below = c_path(sandbox.target_path().join("below/the/trap"));
-    let again = below.clone();
-    match must_return(move || mount(c"hostile", &below, c"tmpfs", 0, c"")) {
-        Outcome::Refused(_) => must_return(move || umount(&again, 0)),
-        outcome => outcome,
+    let mounted = mount(c"hostile", &below, c"tmpfs", 0, c"");
+    first_harm([harm_if_ok(mounted, "mounted below the trap"), at_most_our_own(umount(&below, 0))])
+}
+
+/// The broker does not read what a server unmounts: there is only its own mount. What matters is that the call comes back.
+fn at_most_our_own<T>(unmounted: Result<T, sys::Errno>) -> Outcome {
+    match unmounted {
+        Ok(_) => refused("at most our own mount went"),
+        Err(errno) => refused(errno.to_string()),
     }
 }
 
@@ -391,8 +393,7 @@ pub(super) fn mounts_after_the_end(sandbox: &Sandbox) -> Outcome {
     let Ok(late) = File::create(sandbox.target_path().join("late")) else {
         return refused("the mount is not visible inside");
     };
-    if let Ok(None) = sys::fork() {
-        let _ = sys::call(libc::SYS_setsid, []);
+    let left = leave_behind(|| {
         for _ in 0..40 {
             thread::sleep(Duration::from_millis(50));
             let calls = [
@@ -404,9 +405,39 @@ pub(super) fn mounts_after_the_end(sandbox: &Sandbox) -> Outcome {
                 let _ = std::io::Write::write_all(&mut &late, b"succeeded");
             }
         }
-        sys::exit(0);
+    });
+    refused(format!("a process that goes on asking is left to the driver: {left:?}"))
+}
+
+/// A server that does its duty, as it must live as long as its mount, and meanwhile tries what the client could not.
+pub(super) fn attacks_while_serving(sandbox: &Sandbox) -> Outcome {
+    let Ok(device) = fuse::open_device() else { return refused("no /dev/fuse") };
+    if let Err(errno) = fuse::mount_device(sandbox, &device) {
+        return refused(errno.to_string());
     }
-    refused("a process that goes on asking is left to the driver")
+    let left = leave_behind(|| {
+        thread::scope(|scope| {
+            scope.spawn(|| fuse::HARM.store(attack(sandbox), Ordering::Relaxed));
+            fuse::serve(device, Manners::Trap);
+        });
+    });
+    refused(format!("a server that attacks is left to the driver: {left:?}"))
+}
+
+/// Was there harm within two seconds?
+fn attack(sandbox: &Sandbox) -> bool {
+    let identity = |path: &str| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    let inside = sys::open(&sandbox.target, libc::O_PATH | libc::O_DIRECTORY);
+    let allowed = [identity("/"), inside.as_ref().ok().and_then(|fd| identity(&format!("/proc/self/fd/{}", fd.as_raw_fd())))];
+    (0..40).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        let mounted =
+            [mount(c"late", &sandbox.target, c"tmpfs", 0, c""), mount(c"late", c"/usr", c"proc", 0, c""), umount(c"/", libc::MNT_DETACH)];
+        // The way up from the mount, whose place in our sight has gone meanwhile.
+        let _ = inside.as_ref().map(|fd| sys::call(libc::SYS_fchdir, [fd.as_raw_fd() as usize]));
+        (0..64).for_each(|_| drop(std::env::set_current_dir("..")));
+        mounted.iter().any(Result::is_ok) || !allowed.contains(&identity("."))
+    })
 }
 
 /// A process that holds on to the mount (open file, working directory) and runs for ever.
@@ -415,8 +446,7 @@ pub(super) fn holds_the_mount(sandbox: &Sandbox) -> Outcome {
         return refused(errno.to_string());
     }
     let held = File::create(sandbox.target_path().join("held"));
-    if let Ok(None) = sys::fork() {
-        let _ = sys::call(libc::SYS_setsid, []);
+    let left = leave_behind(|| {
         for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE] {
             sys::ignore(signal);
         }
@@ -424,9 +454,8 @@ pub(super) fn holds_the_mount(sandbox: &Sandbox) -> Outcome {
         // Long enough for any driver, and an end for a machine where nothing stops it.
         thread::sleep(Duration::from_secs(600));
         drop(held);
-        sys::exit(0);
-    }
-    refused("a process that holds the mount is left to the driver")
+    });
+    refused(format!("a process that holds the mount is left to the driver: {left:?}"))
 }
 
 /// A process that forks and exits all the time, so that whoever lists processes before killing them is late.
@@ -434,8 +463,7 @@ pub(super) fn outruns_the_killer(sandbox: &Sandbox) -> Outcome {
     if let Err(errno) = mount(c"hostile", &sandbox.target, c"tmpfs", 0, c"") {
         return refused(errno.to_string());
     }
-    if let Ok(None) = sys::fork() {
-        let _ = sys::call(libc::SYS_setsid, []);
+    let left = leave_behind(|| {
         let started = Instant::now();
         while started.elapsed() < Duration::from_secs(120) {
             if let Ok(Some(_)) = sys::fork() {
@@ -443,7 +471,6 @@ pub(super) fn outruns_the_killer(sandbox: &Sandbox) -> Outcome {
             }
             thread::sleep(Duration::from_micros(300));
         }
-        sys::exit(0);
-    }
-    refused("a process that keeps forking is left to the driver")
+    });
+    refused(format!("a process that keeps forking is left to the driver: {left:?}"))
 }

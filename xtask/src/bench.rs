@@ -1,0 +1,163 @@
+//! `cargo xtask bench`: how fast Shorefast mounts, beside the same client on the host, in runc and in podman. In: a checkout and a
+//! Debian machine with Rust, at rest. Out: a report in Markdown on stdout, all raw numbers with `--json`; progress goes to stderr.
+//!
+//! Each part runs in a process of its own, inside an [`enclosure`]: nothing that it starts or mounts outlives it. What a part
+//! returns are numbers and goals; only [`report`] makes text of them.
+
+mod enclosure;
+mod warden;
+
+mod data;
+mod memory;
+mod overhead;
+mod reality;
+mod scale;
+
+mod containers;
+mod rounds;
+mod way;
+
+mod calm;
+mod filesystem;
+mod machine;
+mod numbers;
+mod report;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail, ensure};
+use shorefast_tests::Host;
+
+use crate::bench::numbers::Measured;
+use crate::{apt, process, setup};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Rounds; in each round every way mounts once
+    #[arg(long, default_value_t = 100)]
+    n: usize,
+    /// Only this part; can be given several times
+    #[arg(long)]
+    only: Vec<Part>,
+    /// Measure this binary, and do not build the static release
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Write all raw numbers to this file, too
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// How the bench calls itself
+    #[arg(long, hide = true)]
+    role: Option<Role>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Role {
+    /// Runs a measurer, and cleans up after it
+    Warden,
+    /// Measures one part, and prints its raw numbers
+    Measurer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// tmpfs and bindfs: native, shorefast, runc, podman
+    Overhead,
+    /// sshfs and glusterfs with real servers: native, shorefast
+    Reality,
+    /// What lives beside the daemons of 200 mounts
+    Memory,
+    /// Many mounts on the host, many live mounts, many at once
+    Scale,
+    /// Reading and writing through a mount
+    Data,
+}
+
+const PARTS: [Part; 5] = [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Data];
+
+/// Beside what the tests need.
+const PACKAGES: [&str; 3] = ["fio", "podman", "runc"];
+
+/// A machine that does something else gives numbers that nobody should publish.
+const BUSY: f64 = 0.5;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match args.role {
+        Some(Role::Warden) => warden::watch(the_one_part(args)?, args.n),
+        Some(Role::Measurer) => measure_one(the_one_part(args)?, args.n),
+        None => measure_all(args),
+    }
+}
+
+fn measure_all(args: &Args) -> Result<ExitCode> {
+    ensure!(args.n > 0, "nothing can be measured in no rounds");
+    setup::run()?;
+    apt::ensure_installed(&PACKAGES)?;
+    let binary = match &args.binary {
+        Some(binary) => fs::canonicalize(binary).with_context(|| format!("cannot find {}", binary.display()))?,
+        None => build()?,
+    };
+    let machine = machine::describe(&binary)?;
+    if machine.load > BUSY {
+        eprintln!("this machine is busy (load {}): do not trust what follows", machine.load);
+    }
+    println!("{}", report::heading(&machine));
+
+    let parts = if args.only.is_empty() { &PARTS[..] } else { &args.only };
+    let mut measured = Vec::new();
+    let mut failed = false;
+    for part in parts {
+        match enclosure::measure(*part, args.n, &binary) {
+            Ok(numbers) => {
+                println!("{}", report::section(&numbers));
+                measured.push(numbers);
+            }
+            Err(error) => {
+                eprintln!("{part:?}: {error:#}");
+                failed = true;
+            }
+        }
+    }
+    if let Some(file) = &args.json {
+        fs::write(file, report::json(&machine, &measured)?).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The binary as it is released. It has a target directory of its own, since other flags would make cargo build all again.
+fn build() -> Result<PathBuf> {
+    const TARGET: &str = "x86_64-unknown-linux-gnu";
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a directory of the checkout");
+    let directory = checkout.join("target/static");
+    eprintln!("building the static release");
+    process::run(
+        Command::new("cargo")
+            .args(["build", "--release", "--package", "shorefast", "--target", TARGET, "--target-dir"])
+            .arg(&directory)
+            .env("RUSTFLAGS", "-C target-feature=+crt-static")
+            .current_dir(checkout),
+    )?;
+    Ok(directory.join(TARGET).join("release/shorefast"))
+}
+
+fn the_one_part(args: &Args) -> Result<Part> {
+    match args.only[..] {
+        [part] => Ok(part),
+        _ => bail!("one part at a time"),
+    }
+}
+
+fn measure_one(part: Part, n: usize) -> Result<ExitCode> {
+    let host = Host::new().context("the bench runs where the tests do")?;
+    enclosure::furnish(&host)?;
+    let measured = match part {
+        Part::Overhead => overhead::measure(&host, n),
+        Part::Reality => reality::measure(&host, n),
+        Part::Memory => memory::measure(&host),
+        Part::Scale => scale::measure(&host, n),
+        Part::Data => data::measure(&host, n),
+    };
+    println!("{}", serde_json::to_string::<Measured>(&measured?)?);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,62 @@
+//! What is mounted: a filesystem with its source, as command lines for the host's own client and for Shorefast. Both run the same
+//! helper in the same way; where it runs is the only difference.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use shorefast_tests::client::Request;
+use shorefast_tests::{Client, Host, Way};
+
+#[derive(Debug)]
+pub(super) struct Filesystem {
+    /// Of the client definition, of the image, and the type.
+    pub(super) name: &'static str,
+    pub(super) source: OsString,
+    options: String,
+}
+
+impl Filesystem {
+    pub(super) fn new(name: &'static str, source: impl Into<OsString>, options: impl Into<String>) -> Self {
+        Self { name, source: source.into(), options: options.into() }
+    }
+
+    pub(super) fn tmpfs() -> Self {
+        Self::new("tmpfs", "tmpfs", "")
+    }
+
+    pub(super) fn bindfs(host: &Host) -> Self {
+        Self::new("bindfs", host.directory("source"), "")
+    }
+
+    /// What the client definition says, done by root on the host.
+    pub(super) fn native(&self, target: &Path) -> Vec<OsString> {
+        let mut words: Vec<OsString> = match self.name {
+            "bindfs" => vec!["bindfs".into()],
+            fstype => vec!["mount".into(), "-t".into(), fstype.into()],
+        };
+        if !self.options.is_empty() {
+            words.extend(["-o".into(), OsString::from(&self.options)]);
+        }
+        words.extend([self.source.clone(), target.into()]);
+        words
+    }
+
+    pub(super) fn sandboxed(&self, host: &Host, target: &Path) -> Vec<OsString> {
+        let client = Client::named(self.name);
+        let request = Request::new(&client, self.name, &self.source, target).options(&self.options);
+        let mut words = vec![host.binary().into()];
+        words.extend(request.arguments(Way::Directory, &[]));
+        words
+    }
+
+    /// In a container that sees the same paths: mounts, and stays as long as the mount.
+    pub(super) fn contained(&self, target: &Path) -> Vec<OsString> {
+        match self.name {
+            "bindfs" => vec!["bindfs".into(), "-f".into(), self.source.clone(), target.into()],
+            _ => {
+                let script = r#"mount -t "$1" "$2" "$3" && exec sleep infinity"#;
+                vec!["sh".into(), "-c".into(), script.into(), "sh".into(), self.name.into(), self.source.clone(), target.into()]
+            }
+        }
+    }
+}

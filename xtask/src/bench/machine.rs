@@ -1,0 +1,45 @@
+//! Where and how a report came about.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::process;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Machine {
+    pub(super) command: String,
+    pub(super) kernel: String,
+    pub(super) processors: String,
+    pub(super) memory: String,
+    pub(super) date: String,
+    /// How many processes wanted to run in the last minute.
+    pub(super) load: f64,
+    pub(super) binary: String,
+}
+
+pub(super) fn describe(binary: &Path) -> Result<Machine> {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let processors = std::thread::available_parallelism().context("cannot count the processors")?;
+    let kibibytes: u64 = field("/proc/meminfo", "MemTotal")?.trim_end_matches(" kB").parse().context("odd MemTotal")?;
+    let load = fs::read_to_string("/proc/loadavg").context("cannot read the load")?;
+    let size = fs::metadata(binary).with_context(|| format!("cannot find {}", binary.display()))?.len();
+    Ok(Machine {
+        command: format!("cargo xtask {}", words.join(" ")),
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        processors: format!("{processors} × {}", field("/proc/cpuinfo", "model name")?),
+        memory: format!("{:.1} GiB", kibibytes as f64 / (1024.0 * 1024.0)),
+        date: process::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?.trim().to_owned(),
+        load: load.split(' ').next().and_then(|load| load.parse().ok()).context("odd /proc/loadavg")?,
+        binary: format!("{} of {:.1} MB", binary.display(), size as f64 / 1e6),
+    })
+}
+
+fn field(file: &str, name: &str) -> Result<String> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
+    value.map(|value| value.trim().to_owned()).with_context(|| format!("{file} has no {name}"))
+}
