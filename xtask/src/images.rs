@@ -47,7 +47,7 @@ pub(crate) fn named(name: &str) -> &'static Image {
 
 pub(crate) fn build(image: &Image, images: &Path) -> Result<()> {
     let include = format!("{BASE}{}", image.packages);
-    let recipe = format!("2 {SUITE} {include}\n");
+    let recipe = format!("3 {SUITE} {include}\n");
     cache::build_once(&images.join(image.name), &recipe, |root| {
         // "extract" runs no maintainer script: nothing of the packages' code runs on this machine.
         process::run(
@@ -57,7 +57,9 @@ pub(crate) fn build(image: &Image, images: &Path) -> Result<()> {
                 .arg(SUITE)
                 .arg(root)
                 .arg(apt::mirror(SUITE)?),
-        )
+        )?;
+        // Every image that was ever set up has this cache; without it each start of a program searches all directories.
+        process::run(Command::new("/sbin/ldconfig").arg("-r").arg(root))
     })
 }
 

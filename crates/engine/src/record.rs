@@ -209,10 +209,10 @@ impl Records {
     }
 
     fn remove_empty_directories(&self) {
-        // Only when empty, and made again when needed.
-        if fs::remove_dir(self.directory.join("starting")).is_ok() {
-            let _ = fs::remove_dir(&self.directory);
-        }
+        // Only when empty, and made again when needed. Each is tried: another process may have
+        // removed the inner one already.
+        let _ = fs::remove_dir(self.directory.join("starting"));
+        let _ = fs::remove_dir(&self.directory);
     }
 
     fn commit(&self, record: &Record) -> io::Result<()> {

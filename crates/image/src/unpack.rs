@@ -193,7 +193,8 @@ mod tests {
     #[test]
     fn nothing_is_written_outside() {
         use EntryType::{Link, Regular, Symlink};
-        let rows: &[(&str, &[(EntryType, &str, &str)])] = &[
+        type Row<'a> = (&'a str, &'a [(EntryType, &'a str, &'a str)]);
+        let rows: &[Row<'_>] = &[
             ("a name that leads upwards", &[(Regular, "../evil", "x")]),
             ("a link upwards, then a file through it", &[(Symlink, "up", "../.."), (Regular, "up/evil", "x")]),
             ("a hard link to the outside", &[(Link, "evil", "../../etc/passwd")]),

@@ -4,14 +4,18 @@
 //! after the other. The order is forced: mounts need the host's root, the user namespace takes it
 //! away, the filter comes after all that it forbids.
 
-use std::ffi::CString;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Gid, Uid};
 use shorefast_sys as sys;
 use sys::{Result, call};
 
-use crate::filter;
+use crate::filter::{self, AbstractSockets};
 use crate::orders::{Descriptors, Orders};
 use crate::root;
 use crate::spec::{Identity, Processes};
@@ -26,14 +30,14 @@ pub fn run(control: &OwnedFd, processes: Processes) -> ! {
 }
 
 fn become_init(control: &OwnedFd, processes: Processes) -> Result<()> {
-    prepare(processes)?;
+    let filter = prepare(processes)?;
     let (orders, descriptors) = talk::take_orders(control.as_fd())?;
     root::fill(&orders, &descriptors.entries)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    // The client's user from here on. A user namespace is made under it, too: the kernel charges
+    // what happens inside to whoever made it, and the client must not use up what root may have.
+    sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
     if orders.identity == Identity::UserNamespace {
-        // Under its own uid: the kernel charges what happens inside to whoever made the namespace,
-        // and the client must not use up what root may have.
-        sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
         sys::namespace::unshare_user()?;
     }
     talk::say_ready(control.as_fd())?;
@@ -43,28 +47,33 @@ fn become_init(control: &OwnedFd, processes: Processes) -> Result<()> {
     talk::wait_for_go(control.as_fd())?;
 
     sys::privilege::drop_groups()?;
-    let listener = sys::seccomp::install(&filter::program(orders.sockets))?;
+    let listener = sys::seccomp::install(&filter)?;
     // It must not stay open here: with nobody listening, later calls fail at once instead of
     // waiting for ever.
     talk::say_filtered(control.as_fd(), &listener)?;
     drop(listener);
-    match sys::process::fork_plainly()? {
-        None => become_client(control, &orders, &descriptors),
-        Some(helper) => {
-            let helper = sys::c_string(helper.as_raw_nonzero().to_string())?;
-            drop_to(orders.init_id)?;
-            let places = [
-                (control.as_fd(), sys::shim::CONTROL),
-                (descriptors.output_read.as_fd(), sys::shim::OUTPUT),
-                (descriptors.ring.as_fd(), sys::shim::RING),
-            ];
-            sys::shim::become_it(descriptors.program.as_fd(), &[c"init", &helper], &places).map(drop)
+    let helper = match start_client(&orders, &descriptors) {
+        Ok(helper) => sys::c_string(helper.to_string())?,
+        Err(error) => {
+            talk::say_not_executed(control.as_fd(), &error);
+            sys::process::exit_now(127)
         }
-    }
+    };
+    sys::privilege::become_user(Uid::from_raw(orders.init_id), Gid::from_raw(orders.init_id))?;
+    sys::privilege::drop_capabilities()?;
+    let places = [
+        (control.as_fd(), sys::shim::CONTROL),
+        (descriptors.output_read.as_fd(), sys::shim::OUTPUT),
+        (descriptors.ring.as_fd(), sys::shim::RING),
+    ];
+    sys::shim::become_it(descriptors.program.as_fd(), &[c"init", &helper], &places).map(drop)
 }
 
-/// All that is the same for every client: done while the launching process still plans.
-fn prepare(processes: Processes) -> Result<()> {
+/// All that is the same for every client: done while the launching process still plans. Gives the
+/// filter that comes last.
+fn prepare(processes: Processes) -> Result<Vec<libc::sock_filter>> {
+    // What the caller left open is not ours to pass on.
+    sys::process::close_all_on_exec()?;
     // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
     call(|| "setsid()".into(), rustix::process::setsid())?;
     sys::process::reset_signals();
@@ -78,33 +87,31 @@ fn prepare(processes: Processes) -> Result<()> {
     call(|| "setrlimit(RLIMIT_CORE)".into(), rustix::process::setrlimit(rustix::process::Resource::Core, no_core))?;
     root::enter_empty()?;
     sys::privilege::no_new_privileges()?;
-    if sys::landlock::can_scope() { sys::landlock::restrict_scope() } else { Ok(()) }
+    if sys::landlock::can_scope() {
+        sys::landlock::restrict_scope()?;
+        Ok(filter::program(AbstractSockets::Scoped))
+    } else {
+        Ok(filter::program(AbstractSockets::Denied))
+    }
 }
 
-fn become_client(control: &OwnedFd, orders: &Orders, descriptors: &Descriptors) -> ! {
-    let output = descriptors.output_write.as_fd();
-    let prepared = drop_to(orders.client_id).and_then(|()| sys::process::lay_out(&[(output, 1), (output, 2)], None));
-    let error = prepared.map_or_else(|error| error, |_| execute(orders));
-    talk::say_not_executed(control.as_fd(), &error.to_string());
-    sys::process::exit_now(127)
-}
-
-/// Like execvp: the first candidate that is there.
-fn execute(orders: &Orders) -> sys::Error {
-    let strings = |texts: &[Vec<u8>]| texts.iter().map(|text| CString::new(text.as_slice()).unwrap_or_default()).collect::<Vec<_>>();
-    let (argv, environment) = (strings(&orders.argv), strings(&orders.environment));
-    let mut result = sys::Error::new(format!("{:?}", argv[0]), rustix::io::Errno::NOENT);
-    for path in strings(&orders.candidates) {
-        result = sys::process::exec(&path, &argv, &environment);
-        if result.errno() != rustix::io::Errno::NOENT {
-            break;
+/// Starts the helper, the first candidate that is there, as execvp would. It is not forked off but
+/// spawned (vfork): this process is the client's user already, and execve takes away every
+/// capability from a process with an empty bounding set.
+fn start_client(orders: &Orders, descriptors: &Descriptors) -> std::result::Result<u32, String> {
+    let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    let output = || descriptors.output_write.try_clone().map(Stdio::from).map_err(|error| error.to_string());
+    let name = text(&orders.argv[0]);
+    let mut reason = format!("{name:?}: not found on the image's PATH");
+    for path in orders.candidates.iter().map(|path| text(path)).filter(|path| Path::new(path).exists()) {
+        let mut command = Command::new(&path);
+        command.arg0(&name).args(orders.argv[1..].iter().map(|word| text(word))).env_clear();
+        command.envs(orders.environment.iter().map(|(name, value)| (text(name), text(value))));
+        command.stdin(Stdio::null()).stdout(output()?).stderr(output()?);
+        match command.spawn() {
+            Ok(child) => return Ok(child.id()),
+            Err(error) => reason = format!("{path:?}: {error}"),
         }
     }
-    result
-}
-
-/// Becomes a user without any capability.
-fn drop_to(id: u32) -> Result<()> {
-    sys::privilege::become_user(Uid::from_raw(id), Gid::from_raw(id))?;
-    sys::privilege::drop_capabilities()
+    Err(reason)
 }

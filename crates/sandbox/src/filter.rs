@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use shorefast_sys::seccomp::{Rule, Verdict, When};
 
 /// How abstract unix sockets of the host are kept out of reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbstractSockets {
     /// Landlock confines them; path sockets inside the sandbox work.
     Scoped,

@@ -20,7 +20,6 @@ use crate::child;
 use crate::client::Client;
 use crate::error::Error;
 use crate::files;
-use crate::filter::AbstractSockets;
 use crate::orders::{Descriptors, Orders, SourceKind};
 use crate::root;
 use crate::spec::{IDS_PER_NAMESPACE, INIT_INSIDE, Identity, Ids, Processes, SOURCE, Spec};
@@ -139,20 +138,18 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
     let image = sys::call(|| format!("open({path:?})"), image).map_err(fail)?;
     let (entries, trees) = root::image_entries(&image).map_err(fail)?;
     let owner = around.ids.client(spec.identity);
-    let (client_id, init_id) = match spec.identity {
-        Identity::UserNamespace => (0, INIT_INSIDE),
-        Identity::DedicatedUser => (owner, around.ids.init(spec.identity)),
+    let init_id = match spec.identity {
+        Identity::UserNamespace => INIT_INSIDE,
+        Identity::DedicatedUser => around.ids.init(spec.identity),
     };
     let orders = Orders {
         identity: spec.identity,
-        client_id,
-        init_id,
         owner,
+        init_id,
         scratch_bytes: spec.scratch_bytes,
         entries,
         files: files::read(spec, &image, around.ids)?,
         source,
-        sockets: if sys::landlock::can_scope() { AbstractSockets::Scoped } else { AbstractSockets::Denied },
         argv: spec.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
         candidates: candidates(&spec.command[0]),
         environment: environment(spec),
@@ -224,11 +221,10 @@ fn candidates(helper: &OsStr) -> Vec<Vec<u8>> {
     PATH.iter().map(|directory| Path::new(directory).join(helper).into_os_string().into_encoded_bytes()).collect()
 }
 
-fn environment(spec: &Spec) -> Vec<Vec<u8>> {
+fn environment(spec: &Spec) -> Vec<(Vec<u8>, Vec<u8>)> {
     let path = PATH.join(":");
     let fixed = [("PATH", path.as_str()), ("HOME", "/root"), ("USER", "root"), ("LOGNAME", "root"), ("LANG", "C.UTF-8")];
-    let overridden = |name: &str| spec.environment.iter().any(|(other, _)| other == name);
-    let fixed = fixed.into_iter().filter(|(name, _)| !overridden(name));
     let named = spec.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    fixed.chain(named).map(|(name, value)| format!("{name}={value}").into_bytes()).collect()
+    // Of two with one name the later counts.
+    fixed.into_iter().chain(named).map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }

@@ -8,27 +8,24 @@ use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 
-use crate::filter::AbstractSockets;
 use crate::spec::Identity;
 
 /// Everything that is no descriptor. Texts are bytes: paths may be anything.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Orders {
     pub identity: Identity,
-    /// The client's and the first process's user, as numbers that they use themselves.
-    pub client_id: u32,
-    pub init_id: u32,
-    /// Who owns the writable places, as the host's number.
+    /// The client's user, as the host's number.
     pub owner: u32,
+    /// The first process's user, as its own number.
+    pub init_id: u32,
     pub scratch_bytes: u64,
     pub entries: Vec<Entry>,
     pub files: Vec<ReadFile>,
     pub source: Option<SourceKind>,
-    pub sockets: AbstractSockets,
     pub argv: Vec<Vec<u8>>,
     /// The helper's possible paths, in the order of PATH.
     pub candidates: Vec<Vec<u8>>,
-    pub environment: Vec<Vec<u8>>,
+    pub environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A top-level entry of the image. Directories and files come with a descriptor each, in order.

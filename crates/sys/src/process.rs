@@ -1,7 +1,7 @@
 //! Starting processes in namespaces, and ending them.
 
 use std::convert::Infallible;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use rustix::process::Pid;
@@ -64,15 +64,6 @@ pub fn fork(fresh: Fresh) -> Result<Fork> {
     Ok(Fork::Parent(Child { pid, pidfd }))
 }
 
-/// Forks without namespaces and without a pidfd: what is left under a filter that hides clone3.
-/// `None`: this is the child.
-pub fn fork_plainly() -> Result<Option<Pid>> {
-    assert_single_threaded();
-    // SAFETY: one thread (asserted above), so the child's copy of the process is consistent.
-    let result = unsafe { libc::fork() };
-    checked(|| "fork()".into(), result.into()).map(|pid| Pid::from_raw(pid as i32))
-}
-
 fn assert_single_threaded() {
     #[cfg(debug_assertions)]
     if let Ok(tasks) = std::fs::read_dir("/proc/self/task") {
@@ -91,18 +82,6 @@ pub fn exec_fd(file: BorrowedFd<'_>, argv: &[&CStr]) -> Result<Infallible> {
     };
     checked(|| format!("execveat({})", crate::cstr_text(argv[0])), result)?;
     unreachable!("execveat returned without an error")
-}
-
-/// Replaces this process by `path`, with exactly this environment.
-pub fn exec(path: &CStr, argv: &[CString], environment: &[CString]) -> Error {
-    let pointers = |strings: &[CString]| -> Vec<_> { strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect() };
-    let (argv, environment) = (pointers(argv), pointers(environment));
-    // SAFETY: both arrays end with NULL and, like the strings they point to, outlive the call.
-    let result = unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
-    match checked(|| format!("execve({})", crate::cstr_text(path)), result.into()) {
-        Err(error) => error,
-        Ok(_) => unreachable!("execve returned without an error"),
-    }
 }
 
 /// Ends the process at once, without running anything that was registered by the parent's copy.
@@ -133,8 +112,7 @@ pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -
     let lift = |fd: BorrowedFd<'_>| {
         crate::call(|| format!("fcntl(fd {}, F_DUPFD_CLOEXEC)", fd.as_raw_fd()), rustix::io::fcntl_dupfd_cloexec(fd, CLEAR))
     };
-    // What the caller left open is not ours to pass on.
-    close_on_exec_from(3)?;
+    close_all_on_exec()?;
     let kept = kept.map(lift).transpose()?;
     let lifted: Vec<_> = places.iter().map(|(fd, to)| Ok((lift(*fd)?, *to))).collect::<Result<_>>()?;
     let null = {
@@ -147,10 +125,11 @@ pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -
     Ok(kept)
 }
 
-fn close_on_exec_from(first: u32) -> Result<()> {
+/// Marks every descriptor but the standard ones as not to be passed on.
+pub fn close_all_on_exec() -> Result<()> {
     // SAFETY: three integers; a flag is set on descriptors, none is closed under an owner.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-    checked(|| format!("close_range({first}, CLOSE_RANGE_CLOEXEC)"), result).map(drop)
+    let result = unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    checked(|| "close_range(3, CLOSE_RANGE_CLOEXEC)".into(), result).map(drop)
 }
 
 fn place_fd(from: BorrowedFd<'_>, to: i32) -> Result<()> {

@@ -101,8 +101,9 @@ pub(super) fn podman(host: &Host, filesystem: &Filesystem, target: &Path) -> Res
     let image = import(filesystem)?;
     let volume = format!("{0}:{0}:rshared", host.path("").display());
     let group = format!("/{CGROUP}");
-    let options =
-        ["run", "--rm", "--name", CONTAINER, "--privileged", "--network", "host", "--cgroup-parent", &group, "-v", &volume, &image];
+    // "ulimit host": podman would raise limits, which root may not do everywhere.
+    let options = ["run", "--rm", "--name", CONTAINER, "--privileged", "--network", "host", "--ulimit", "host"];
+    let options = options.into_iter().chain(["--cgroup-parent", &group, "--volume", &volume, &image]);
     let mut run = words(&PODMAN, options);
     run.extend(filesystem.contained(target));
     let end = words(&PODMAN, ["kill", CONTAINER]);

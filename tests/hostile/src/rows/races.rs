@@ -377,7 +377,7 @@ pub(super) fn target_in_a_trap(sandbox: &Sandbox) -> Outcome {
 }
 
 /// The broker does not read what a server unmounts: there is only its own mount. What matters is that the call comes back.
-fn at_most_our_own<T>(unmounted: Result<T, sys::Errno>) -> Outcome {
+fn at_most_our_own<T>(unmounted: Result<T, Errno>) -> Outcome {
     match unmounted {
         Ok(_) => refused("at most our own mount went"),
         Err(errno) => refused(errno.to_string()),
