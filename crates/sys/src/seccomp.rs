@@ -52,33 +52,61 @@ const ARGUMENTS_OFFSET: u32 = 16;
 /// that exists, to know which ones it may always allow.
 pub fn compile(rules: &[Rule], newest: libc::c_long) -> Vec<sock_filter> {
     let missing = ret(Verdict::Refuse(Errno::NOSYS));
-    let mut numbers: Vec<_> = rules.iter().map(|rule| rule.number).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let calls: Vec<_> = numbers.iter().map(|number| (*number as u32, one_call(rules, *number))).collect();
     let mut program = vec![load(ARCHITECTURE_OFFSET), jump(BPF_JEQ, ARCHITECTURE, 1, 0), missing, load(NUMBER_OFFSET)];
     program.extend([jump(BPF_JGE, newest as u32 + 1, 0, 1), missing]);
-    program.extend(search(&calls));
+    program.extend(search(&ranges(rules)));
     program
 }
 
-/// What happens to one call: always ends with a verdict.
-fn one_call(rules: &[Rule], number: libc::c_long) -> Vec<sock_filter> {
-    let rules = rules.iter().filter(|rule| rule.number == number);
-    rules.flat_map(body).chain([ret(Verdict::Allow)]).collect()
+/// Neighbouring calls with one fate.
+struct Range {
+    first: u32,
+    last: u32,
+    /// Always ends with a verdict.
+    body: Vec<sock_filter>,
 }
 
-/// Finds the loaded number among sorted calls.
-fn search(calls: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
-    match calls {
-        [] => vec![ret(Verdict::Allow)],
-        [(number, body)] => [jump(BPF_JEQ, *number, 1, 0), ret(Verdict::Allow)].into_iter().chain(body.iter().copied()).collect(),
+fn ranges(rules: &[Rule]) -> Vec<Range> {
+    let mut numbers: Vec<_> = rules.iter().map(|rule| rule.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut ranges: Vec<Range> = Vec::new();
+    for number in numbers {
+        let of_call = rules.iter().filter(|rule| rule.number == number);
+        let body: Vec<_> = of_call.flat_map(body).chain([ret(Verdict::Allow)]).collect();
+        let number = number as u32;
+        match ranges.last_mut() {
+            Some(range) if range.last + 1 == number && same(&range.body, &body) => range.last = number,
+            _ => ranges.push(Range { first: number, last: number, body }),
+        }
+    }
+    ranges
+}
+
+fn same(a: &[sock_filter], b: &[sock_filter]) -> bool {
+    let plain = |i: &sock_filter| (i.code, i.jt, i.jf, i.k);
+    a.iter().map(plain).eq(b.iter().map(plain))
+}
+
+/// Finds the loaded number among sorted ranges.
+fn search(ranges: &[Range]) -> Vec<sock_filter> {
+    let allow = ret(Verdict::Allow);
+    match ranges {
+        [] => vec![allow],
+        [Range { first, last, body }] => {
+            let test = if first == last {
+                vec![jump(BPF_JEQ, *first, 1, 0), allow]
+            } else {
+                vec![jump(BPF_JGE, *first, 0, 1), jump(BPF_JGE, *last + 1, 0, 1), allow]
+            };
+            test.into_iter().chain(body.iter().copied()).collect()
+        }
         _ => {
-            let (low, high) = calls.split_at(calls.len() / 2);
+            let (low, high) = ranges.split_at(ranges.len() / 2);
             let below = search(low);
             // Conditional jumps reach 255 instructions, the plain one any distance.
             let over = statement(BPF_JMP | BPF_JA, below.len() as u32);
-            [jump(BPF_JGE, high[0].0, 0, 1), over].into_iter().chain(below).chain(search(high)).collect()
+            [jump(BPF_JGE, high[0].first, 0, 1), over].into_iter().chain(below).chain(search(high)).collect()
         }
     }
 }
@@ -244,6 +272,9 @@ mod tests {
             Rule { number: 2, when: When::AnyBit { argument: 1, mask: 0x30 }, verdict: Verdict::Refuse(Errno::PERM) },
             Rule { number: 3, when: When::NotIn { argument: 0, values: &[7, 8] }, verdict: Verdict::Refuse(Errno::ACCESS) },
             Rule { number: 3, when: When::Equals { argument: 2, value: 5 }, verdict: Verdict::Refuse(Errno::BUSY) },
+            Rule { number: 5, when: When::Always, verdict: Verdict::Refuse(Errno::IO) },
+            Rule { number: 6, when: When::Always, verdict: Verdict::Refuse(Errno::IO) },
+            Rule { number: 7, when: When::Always, verdict: Verdict::Refuse(Errno::IO) },
         ];
         let program = compile(&rules, 10);
         let allow = libc::SECCOMP_RET_ALLOW;
@@ -257,6 +288,11 @@ mod tests {
             ("an unlisted value", 3, [9, 0, 0, 0, 0, 0], refuse(Errno::ACCESS)),
             ("the second rule of a call", 3, [7, 0, 5, 0, 0, 0], refuse(Errno::BUSY)),
             ("high halves do not hide a value", 3, [9 | 7 << 32, 0, 0, 0, 0, 0], refuse(Errno::ACCESS)),
+            ("below a range", 4, [0; 6], allow),
+            ("the first of a range", 5, [0; 6], refuse(Errno::IO)),
+            ("the middle of a range", 6, [0; 6], refuse(Errno::IO)),
+            ("the last of a range", 7, [0; 6], refuse(Errno::IO)),
+            ("above a range", 8, [0; 6], allow),
             ("a call newer than the table", 11, [0; 6], refuse(Errno::NOSYS)),
             ("an x32 call", 0x4000_0001, [0; 6], refuse(Errno::NOSYS)),
         ];
