@@ -60,7 +60,6 @@ fn an_image_whose_unpacking_was_killed_is_unpacked_again() {
 }
 
 #[test]
-#[ignore = "reconcile does not look into the image store yet"]
 fn reconcile_removes_an_image_whose_unpacking_was_killed() {
     let Some(host) = Host::new() else { return };
     let client = Client::named("bindfs");

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use shorefast_image::Store;
 use shorefast_sandbox::spec::Ids;
 use shorefast_sandbox::{Cgroup, client};
 
@@ -19,7 +20,8 @@ pub struct Report {
 }
 
 /// Repairs everything.
-pub fn all(records: &Records) -> Result<Report, Error> {
+pub fn all(records: &Records, images: &Store) -> Result<Report, Error> {
+    images.discard_unfinished();
     let mut report = Report { abandoned: abandoned(records)?, ..Report::default() };
     for record in records.all()? {
         // Its keeper may be at it, or dead too: doing this twice does no harm.
@@ -38,39 +40,43 @@ pub fn all(records: &Records) -> Result<Report, Error> {
 
 /// Undoes what killed processes left half-made. Cheap: reads nothing of the mounts that are well.
 pub fn abandoned(records: &Records) -> Result<Vec<String>, Error> {
-    let ids = records.abandoned()?;
-    for id in &ids {
-        let record = records.get(id)?;
-        if let Some(record) = record.as_ref().filter(|record| state::of(record) == Some(State::Serving)) {
+    let mut undone = Vec::new();
+    for id in records.abandoned()? {
+        let record = records.get(&id)?;
+        if record.as_ref().is_some_and(|record| state::of(record) == Some(State::Serving)) {
             // Killed after its work was done. Should its client be about to end as well, the
             // keeper sees to that.
-            records.adopt(&record.id);
-            continue;
-        }
-        if let Some(ids) = record::ids_of(id) {
-            end_sandbox(ids);
-        }
-        match record {
-            Some(record) => clean_up(records, &record),
-            None => {
-                remove_cgroup(&Cgroup::find(id));
-                records.remove(id);
-            }
+            records.adopt(&id);
+        } else {
+            undo(records, &id, record.as_ref());
+            undone.push(id);
         }
     }
-    Ok(ids)
+    Ok(undone)
+}
+
+/// Ends and removes whatever there is of a mount that was never completed.
+fn undo(records: &Records, id: &str, record: Option<&Record>) {
+    if let Some(ids) = record::ids_of(id) {
+        end_sandbox(ids);
+    }
+    match record {
+        Some(record) => clean_up(records, record),
+        None => {
+            remove_cgroup(&Cgroup::find(id));
+            records.remove(id);
+        }
+    }
 }
 
 /// A keeper's last act: its mount has ended, or its maker died.
 pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
-    let Some(record) = records.get(id)? else {
-        abandoned(records)?;
-        return Ok(());
-    };
-    if record.keep_dead && state::of(&record) == Some(State::Dead) {
-        return Ok(());
+    match records.get(id)? {
+        // No record: the maker is dead or about to be, whatever /proc still says.
+        None => undo(records, id, None),
+        Some(record) if record.keep_dead && state::of(&record) == Some(State::Dead) => {}
+        Some(record) => clean_up(records, &record),
     }
-    clean_up(records, &record);
     Ok(())
 }
 

@@ -12,9 +12,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, OFlags};
 use serde::{Deserialize, Serialize};
 use shorefast_sandbox::Cgroup;
 use shorefast_sandbox::spec::{Ids, Processes};
@@ -137,8 +138,8 @@ impl Records {
             let id = format!("m{slot:04x}");
             match self.create(&self.starting(&id), &content) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                result => result.map_err(|error| self.error(error))?,
-            };
+                result => drop(result.map_err(|error| self.error(error))?),
+            }
             let begun = |log| Begun { records: self, ids: Ids::of_slot(slot), id: id.clone(), log, done: false };
             if self.path(&id).exists() {
                 let _ = fs::remove_file(self.starting(&id));
@@ -187,11 +188,9 @@ impl Records {
         match fs::read(&path) {
             // Gone meanwhile: its maker is done, one way or the other.
             Err(_) => true,
-            Ok(bytes) => match serde_json::from_slice::<Starting>(&bytes) {
-                Ok(starting) => starting.owner.is_some_and(|owner| owner.is_alive()),
-                // Just created and not yet written, or its maker was killed in between.
-                Err(_) => fs::metadata(&path).is_ok_and(|metadata| is_recent(&metadata)),
-            },
+            Ok(bytes) => {
+                serde_json::from_slice::<Starting>(&bytes).is_ok_and(|starting| starting.owner.is_some_and(|owner| owner.is_alive()))
+            }
         }
     }
 
@@ -238,13 +237,12 @@ impl Records {
     fn create(&self, path: &Path, content: &[u8]) -> io::Result<fs::File> {
         const TRIES: u32 = 1000;
         for _ in 0..TRIES {
-            match fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
+            match create_complete(path, content) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(self.directory.join("starting"));
                     made.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
                 }
-                Err(error) => return Err(error),
-                Ok(mut file) => return file.write_all(content).map(|()| file),
+                result => return result,
             }
         }
         Err(ErrorKind::NotFound.into())
@@ -286,6 +284,16 @@ impl Drop for Begun<'_> {
     }
 }
 
+/// The file appears with its content or not at all, whenever we are killed.
+fn create_complete(path: &Path, content: &[u8]) -> io::Result<fs::File> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let mut file = fs::File::from(rustix::fs::open(directory, flags, rustix::fs::Mode::from_raw_mode(0o600))?);
+    file.write_all(content)?;
+    rustix::fs::linkat(&file, "", CWD, path, AtFlags::EMPTY_PATH)?;
+    Ok(file)
+}
+
 /// The ids that belong to a record's name.
 pub fn ids_of(id: &str) -> Option<Ids> {
     let slot = u16::from_str_radix(id.strip_prefix('m')?, 16).ok()?;
@@ -308,12 +316,6 @@ fn random_slot() -> io::Result<u16> {
             return Ok(slot);
         }
     }
-}
-
-fn is_recent(metadata: &fs::Metadata) -> bool {
-    const MOMENT: i64 = 2;
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
-    (now - metadata.mtime()).abs() <= MOMENT
 }
 
 impl Record {

@@ -33,21 +33,26 @@ pub fn of(record: &Record) -> Option<State> {
 }
 
 fn is_mounted(record: &Record) -> bool {
-    // An error is no proof that it is gone.
+    // An error is no proof that it is gone; the end of its whole namespace is.
     let look = || sys::mount::place_of(&record.mount.into()).map_or(true, |place| place.is_some());
-    in_its_namespace(record, look).unwrap_or(true)
+    in_its_namespace(record, look).unwrap_or(false)
 }
 
 /// Does `look` in the mount namespace where the mount was made: a service may have one of its
-/// own. `None`: that namespace cannot be reached.
+/// own. `None`: that namespace is gone.
 pub fn in_its_namespace<T>(record: &Record, look: impl FnOnce() -> T) -> Option<T> {
     let own = std::fs::metadata("/proc/thread-self/ns/mnt").ok()?.ino();
     if own == record.namespace {
         return Some(look());
     }
-    let keeper = record.keeper.filter(Process::is_alive)?;
-    let namespace = sys::namespace::of(Pid::from_raw(keeper.pid)?, "mnt").ok()?;
+    let somebody = record.keeper.filter(Process::is_alive).map(|keeper| keeper.pid).or_else(|| somebody_in(record.namespace))?;
+    let namespace = sys::namespace::of(Pid::from_raw(somebody)?, "mnt").ok()?;
     let home = sys::namespace::Home::here().ok()?;
     let _visit = home.visit(namespace.as_fd()).ok()?;
     Some(look())
+}
+
+fn somebody_in(namespace: u64) -> Option<i32> {
+    let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.into_iter().find(|pid: &i32| std::fs::metadata(format!("/proc/{pid}/ns/mnt")).is_ok_and(|metadata| metadata.ino() == namespace))
 }

@@ -32,6 +32,21 @@ impl Store {
         }
     }
 
+    /// Removes what killed processes left half unpacked; what a live one is unpacking stays.
+    pub fn discard_unfinished(&self) {
+        let directory = self.root.join("rootfs");
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|end| end == "lock")
+                && let Ok(lock) = fs::File::open(&path)
+                && rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+                && discard(&path.with_extension("part")).is_ok()
+            {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+
     fn unpacked(&self, archive: &Path) -> Result<PathBuf, Error> {
         let open = |source| Error::Open { path: archive.to_owned(), source };
         let file = fs::File::open(archive).map_err(open)?;

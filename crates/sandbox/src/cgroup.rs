@@ -80,8 +80,9 @@ impl Cgroup {
 
     /// The groups that a client of this id may have, for clean-up when nothing else is known.
     pub fn find(id: &str) -> Self {
+        // Also those that are not there: a parent may be, made just before a kill.
         let directories = hierarchies().into_iter().map(|hierarchy| hierarchy.mount_point.join(PARENT).join(id));
-        Self { directories: directories.filter(|directory| directory.is_dir()).collect() }
+        Self { directories: directories.collect() }
     }
 
     fn fill(&mut self, id: &str, limits: &Limits, hierarchies: &[Hierarchy]) -> Result<(), Error> {

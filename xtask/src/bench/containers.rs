@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 use shorefast_tests::{Client, Host};
 
@@ -101,13 +102,26 @@ pub(super) fn podman(host: &Host, filesystem: &Filesystem, target: &Path) -> Res
     let image = import(filesystem)?;
     let volume = format!("{0}:{0}:rshared", host.path("").display());
     let group = format!("/{CGROUP}");
-    // "ulimit host": podman would raise limits, which root may not do everywhere.
-    let options = ["run", "--rm", "--name", CONTAINER, "--privileged", "--network", "host", "--ulimit", "host"];
+    let files = format!("nofile={}", limit(Resource::Nofile, u64::MAX));
+    let processes = format!("nproc={}", limit(Resource::Nproc, highest_process_id()?));
+    let options = ["run", "--rm", "--name", CONTAINER, "--privileged", "--network", "host", "--ulimit", &files, "--ulimit", &processes];
     let options = options.into_iter().chain(["--cgroup-parent", &group, "--volume", &volume, &image]);
     let mut run = words(&PODMAN, options);
     run.extend(filesystem.contained(target));
     let end = words(&PODMAN, ["kill", CONTAINER]);
     Ok(Way::container("podman", run, end, target))
+}
+
+/// What podman has itself: left alone it asks for more, which root may not have on every machine.
+fn limit(resource: Resource, most: u64) -> String {
+    let limit = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(most);
+    if limit == u64::MAX { "-1:-1".to_owned() } else { format!("{limit}:{limit}") }
+}
+
+/// podman lowers its own limit to this before it starts a container.
+fn highest_process_id() -> Result<u64> {
+    let text = fs::read_to_string("/proc/sys/kernel/pid_max").context("cannot read kernel.pid_max")?;
+    text.trim().parse().context("kernel.pid_max is no number")
 }
 
 fn import(filesystem: &Filesystem) -> Result<String> {

@@ -143,7 +143,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
         Command::Logs { follow, target } => show::logs(&records, &target, follow)?,
         Command::Reconcile { json } => {
             require_root()?;
-            print(&show::reconciled(&reconcile::all(&records)?, json));
+            print(&show::reconciled(&reconcile::all(&records, &Store::at(&cli.places.root))?, json));
         }
     }
     Ok(ExitCode::SUCCESS)
