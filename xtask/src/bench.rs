@@ -24,14 +24,14 @@ mod numbers;
 mod report;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use shorefast_tests::Host;
 
 use crate::bench::numbers::Measured;
-use crate::{apt, process, setup};
+use crate::{apt, setup, static_binary};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -95,9 +95,13 @@ fn measure_all(args: &Args) -> Result<ExitCode> {
     setup::run()?;
     apt::ensure_installed(&PACKAGES)?;
     let binary = match &args.binary {
-        Some(binary) => fs::canonicalize(binary).with_context(|| format!("cannot find {}", binary.display()))?,
-        None => build()?,
+        Some(binary) => binary.clone(),
+        None => {
+            eprintln!("building the static release");
+            static_binary::build()?
+        }
     };
+    let binary = fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?;
     let machine = machine::describe(&binary)?;
     if machine.load > BUSY {
         eprintln!("this machine is busy (load {}): do not trust what follows", machine.load);
@@ -123,22 +127,6 @@ fn measure_all(args: &Args) -> Result<ExitCode> {
         fs::write(file, report::json(&machine, &measured)?).with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// The binary as it is released. It has a target directory of its own, since other flags would make cargo build all again.
-fn build() -> Result<PathBuf> {
-    const TARGET: &str = "x86_64-unknown-linux-gnu";
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a directory of the checkout");
-    let directory = checkout.join("target/static");
-    eprintln!("building the static release");
-    process::run(
-        Command::new("cargo")
-            .args(["build", "--release", "--package", "shorefast", "--target", TARGET, "--target-dir"])
-            .arg(&directory)
-            .env("RUSTFLAGS", "-C target-feature=+crt-static")
-            .current_dir(checkout),
-    )?;
-    Ok(directory.join(TARGET).join("release/shorefast"))
 }
 
 fn the_one_part(args: &Args) -> Result<Part> {

@@ -16,14 +16,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let files = generate()?;
-    if !args.check {
-        for (path, content) in &files {
-            fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).context("cannot make a directory")?;
-            fs::write(path, content).with_context(|| format!("cannot write {path:?}"))?;
-        }
-        return Ok(());
+    if args.check {
+        return check();
     }
+    for (path, content) in &generate()? {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).context("cannot make a directory")?;
+        fs::write(path, content).with_context(|| format!("cannot write {path:?}"))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn check() -> Result<()> {
+    let files = generate()?;
     let stale: Vec<_> =
         files.iter().filter(|(path, content)| fs::read(path).ok().as_ref() != Some(content)).map(|(path, _)| path).collect();
     if !stale.is_empty() {

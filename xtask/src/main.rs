@@ -18,6 +18,7 @@ mod images;
 mod parallel;
 mod process;
 mod s3_server;
+mod static_binary;
 mod tally;
 
 use std::process::ExitCode;

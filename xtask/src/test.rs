@@ -10,7 +10,7 @@ use crate::guest::Guest;
 use crate::kernels::KERNELS;
 use crate::parallel::in_parallel;
 use crate::tally::Tally;
-use crate::{kernels, process, setup};
+use crate::{generate, kernels, process, setup, static_binary};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -37,6 +37,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if !args.quick {
         step("formatting", check(&["fmt", "--all", "--check"]));
         step("lints", check(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]));
+        step("man pages and completions", generate::check().map(|()| Tally::default()));
+        eprintln!("the static binary in an empty directory tree");
+        step("static binary", static_binary::check().map(|()| Tally::default()));
     }
     // The end-to-end tests run the binary, and cargo does not know: without this they would run a stale one.
     check(&["build", "--quiet", "--workspace"])?;

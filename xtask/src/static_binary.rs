@@ -1,0 +1,36 @@
+//! The release binary for hosts that have nothing: linked statically, and run where there is nothing.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process;
+
+/// The same command as in the README.
+pub(crate) fn build() -> Result<PathBuf> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let arguments = ["build", "--quiet", "--release", "--package=shorefast", "--target-dir=target/static", "--target", &target];
+    process::run(Command::new("cargo").args(arguments).env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
+    Ok(PathBuf::from("target/static").join(target).join("release/shorefast"))
+}
+
+/// In a directory tree that holds the binary and nothing else it must start, read its arguments, and say what is missing.
+pub(crate) fn check() -> Result<()> {
+    let binary = build()?;
+    let root = tempfile::tempdir().context("cannot make a directory")?;
+    fs::copy(&binary, root.path().join("shorefast")).context("cannot copy the binary")?;
+    let inside = |arguments: &[&str]| {
+        let output = Command::new("chroot").arg(root.path()).arg("/shorefast").args(arguments).output();
+        output.context("cannot start chroot")
+    };
+    let version = inside(&["--version"])?;
+    ensure!(version.status.success() && version.stdout.starts_with(b"shorefast "), "no version: {version:?}");
+    let list = inside(&["list", "--json"])?;
+    ensure!(list.status.success() && list.stdout == b"[]\n", "no empty list: {list:?}");
+    let mount = inside(&["mount", "-t", "sshfs", "host:", "/"])?;
+    let said = String::from_utf8_lossy(&mount.stderr);
+    ensure!(mount.status.code() == Some(32) && said.contains("no client files in /etc/shorefast/clients.d"), "no clear error: {mount:?}");
+    Ok(())
+}
