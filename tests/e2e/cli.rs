@@ -65,9 +65,10 @@ fn list_answers_at_once_while_a_client_hangs() {
     Request::new(&client, "bindfs", host.directory("source"), host.directory("target")).sandboxed(&host).succeeds();
     let stopped = host.sandboxed();
     stopped.iter().for_each(|process| process.signal(Signal::STOP));
-    // A busy machine may be slow once; a list that asks the client is slow every time.
-    let fastest = (0..5).map(|_| host.shorefast(&["list", "--json"]).succeeds().took).min();
-    assert!(fastest.is_some_and(|took| took < Duration::from_millis(100)), "{fastest:?}");
+    // A busy machine may be slow once; a list that asks the client is slow every time. In a guest, starting any program takes long.
+    let fastest = |arguments: &[&str]| (0..5).map(|_| host.shorefast(arguments).succeeds().took).min().expect("five runs");
+    let (list, start) = (fastest(&["list", "--json"]), fastest(&["--version"]));
+    assert!(list < Duration::from_millis(100) + start, "{list:?}, where starting takes {start:?}");
     assert_eq!(host.list().len(), 1);
     stopped.iter().for_each(|process| process.signal(Signal::CONT));
     command::run(&["umount", "/srv/target"]);

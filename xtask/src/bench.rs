@@ -4,8 +4,9 @@
 //! Each part runs in a process of its own, inside an [`enclosure`]: nothing that it starts or mounts outlives it. What a part
 //! returns are numbers and goals; only [`report`] makes text of them.
 
-mod enclosure;
 mod warden;
+
+mod enclosure;
 
 mod data;
 mod memory;
@@ -15,13 +16,15 @@ mod scale;
 
 mod containers;
 mod rounds;
+
 mod way;
 
 mod calm;
 mod filesystem;
+mod report;
+
 mod machine;
 mod numbers;
-mod report;
 
 use std::fs;
 use std::path::PathBuf;
@@ -79,9 +82,6 @@ const PARTS: [Part; 5] = [Part::Overhead, Part::Reality, Part::Memory, Part::Sca
 /// Beside what the tests need.
 const PACKAGES: [&str; 3] = ["fio", "podman", "runc"];
 
-/// A machine that does something else gives numbers that nobody should publish.
-const BUSY: f64 = 0.5;
-
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match args.role {
         Some(Role::Warden) => warden::watch(the_one_part(args)?, args.n),
@@ -101,11 +101,9 @@ fn measure_all(args: &Args) -> Result<ExitCode> {
             static_binary::build()?
         }
     };
+    machine::wait_for_rest()?;
     let binary = fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?;
     let machine = machine::describe(&binary)?;
-    if machine.load > BUSY {
-        eprintln!("this machine is busy (load {}): do not trust what follows", machine.load);
-    }
     println!("{}", report::heading(&machine));
 
     let parts = if args.only.is_empty() { &PARTS[..] } else { &args.only };

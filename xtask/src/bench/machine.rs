@@ -1,8 +1,10 @@
-//! Where and how a report came about.
+//! The machine that measures: whether it is at rest, and what a report says of it.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -25,7 +27,6 @@ pub(super) fn describe(binary: &Path) -> Result<Machine> {
     let words: Vec<_> = std::env::args().skip(1).collect();
     let processors = std::thread::available_parallelism().context("cannot count the processors")?;
     let kibibytes: u64 = field("/proc/meminfo", "MemTotal")?.trim_end_matches(" kB").parse().context("odd MemTotal")?;
-    let load = fs::read_to_string("/proc/loadavg").context("cannot read the load")?;
     let size = fs::metadata(binary).with_context(|| format!("cannot find {}", binary.display()))?.len();
     Ok(Machine {
         command: format!("cargo xtask {}", words.join(" ")),
@@ -33,7 +34,7 @@ pub(super) fn describe(binary: &Path) -> Result<Machine> {
         processors: format!("{processors} × {}", field("/proc/cpuinfo", "model name")?),
         memory: format!("{:.1} GiB", kibibytes as f64 / (1024.0 * 1024.0)),
         date: process::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?.trim().to_owned(),
-        load: load.split(' ').next().and_then(|load| load.parse().ok()).context("odd /proc/loadavg")?,
+        load: load()?,
         binary: format!("{} of {:.1} MB", binary.display(), size as f64 / 1e6),
     })
 }
@@ -42,4 +43,29 @@ fn field(file: &str, name: &str) -> Result<String> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
     value.map(|value| value.trim().to_owned()).with_context(|| format!("{file} has no {name}"))
+}
+
+/// A machine that does something else gives numbers that nobody should publish.
+const BUSY: f64 = 0.5;
+/// The load of a build is forgotten by then.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+pub(super) fn wait_for_rest() -> Result<()> {
+    if load()? > BUSY {
+        eprintln!("waiting for the machine to come to rest");
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while load()? > BUSY {
+        if Instant::now() > deadline {
+            eprintln!("this machine is busy (load {}): do not trust what follows", load()?);
+            break;
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+    Ok(())
+}
+
+fn load() -> Result<f64> {
+    let text = fs::read_to_string("/proc/loadavg").context("cannot read the load")?;
+    text.split(' ').next().and_then(|load| load.parse().ok()).context("odd /proc/loadavg")
 }
