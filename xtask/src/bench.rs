@@ -98,12 +98,17 @@ fn measure_all(args: &Args) -> Result<ExitCode> {
         Some(binary) => binary.clone(),
         None => {
             eprintln!("building the static release");
-            static_binary::build()?
+            let binary = static_binary::build()?;
+            eprintln!("waiting for the machine to come to rest");
+            machine::wait_for_rest()?;
+            binary
         }
     };
-    machine::wait_for_rest()?;
     let binary = fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?;
     let machine = machine::describe(&binary)?;
+    if machine.is_busy() {
+        eprintln!("this machine is busy (load {}): do not trust what follows", machine.load);
+    }
     println!("{}", report::heading(&machine));
 
     let parts = if args.only.is_empty() { &PARTS[..] } else { &args.only };

@@ -111,6 +111,10 @@ const REFUSED_HERE: &[c_long] = &[];
 /// kernel module that nobody audited for this.
 const FAMILIES: &[u32] = &[AF_UNIX as u32, AF_INET as u32, AF_INET6 as u32, AF_NETLINK as u32];
 
+/// The default, ICMP echo, TCP, UDP, UDP-Lite and multipath TCP. SCTP, DCCP and the like would be loaded
+/// for a client that just asks. (For netlink the number means another thing: 0 is routing.)
+const PROTOCOLS: &[u32] = &[0, 1, 6, 17, 58, 136, 262];
+
 pub fn program(sockets: AbstractSockets) -> Vec<sock_filter> {
     shorefast_sys::seccomp::compile(&rules(sockets), NEWEST)
 }
@@ -137,5 +141,6 @@ fn rules(sockets: AbstractSockets) -> Vec<Rule> {
         rules.push(some(SYS_socket, When::Equals { argument: 0, value: AF_UNIX as u32 }, Errno::ACCESS));
     }
     rules.push(some(SYS_socket, When::NotIn { argument: 0, values: FAMILIES }, Errno::AFNOSUPPORT));
+    rules.push(some(SYS_socket, When::NotIn { argument: 2, values: PROTOCOLS }, Errno::PROTONOSUPPORT));
     rules
 }

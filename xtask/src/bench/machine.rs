@@ -23,9 +23,29 @@ pub(super) struct Machine {
     pub(super) binary: String,
 }
 
+impl Machine {
+    /// A machine that does something else gives numbers that nobody should publish.
+    pub(super) fn is_busy(&self) -> bool {
+        self.load > BUSY
+    }
+}
+
+const BUSY: f64 = 0.5;
+/// The load of a build is forgotten by then.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Not for ever: a machine may have other things to do.
+pub(super) fn wait_for_rest() -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while load()? > BUSY && Instant::now() < deadline {
+        thread::sleep(Duration::from_secs(1));
+    }
+    Ok(())
+}
+
 pub(super) fn describe(binary: &Path) -> Result<Machine> {
     let words: Vec<_> = std::env::args().skip(1).collect();
-    let processors = std::thread::available_parallelism().context("cannot count the processors")?;
+    let processors = thread::available_parallelism().context("cannot count the processors")?;
     let kibibytes: u64 = field("/proc/meminfo", "MemTotal")?.trim_end_matches(" kB").parse().context("odd MemTotal")?;
     let size = fs::metadata(binary).with_context(|| format!("cannot find {}", binary.display()))?.len();
     Ok(Machine {
@@ -43,26 +63,6 @@ fn field(file: &str, name: &str) -> Result<String> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
     value.map(|value| value.trim().to_owned()).with_context(|| format!("{file} has no {name}"))
-}
-
-/// A machine that does something else gives numbers that nobody should publish.
-const BUSY: f64 = 0.5;
-/// The load of a build is forgotten by then.
-const PATIENCE: Duration = Duration::from_secs(180);
-
-pub(super) fn wait_for_rest() -> Result<()> {
-    if load()? > BUSY {
-        eprintln!("waiting for the machine to come to rest");
-    }
-    let deadline = Instant::now() + PATIENCE;
-    while load()? > BUSY {
-        if Instant::now() > deadline {
-            eprintln!("this machine is busy (load {}): do not trust what follows", load()?);
-            break;
-        }
-        thread::sleep(Duration::from_secs(1));
-    }
-    Ok(())
 }
 
 fn load() -> Result<f64> {
