@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use shorefast_tests::Host;
@@ -13,6 +15,8 @@ use super::numbers::{Goal, Limit, Measured, Series, Unit};
 use super::way::Way;
 
 const MOUNTS: usize = 200;
+/// What is measured are mounts that just live, not the last one's beginning.
+const SETTLED: Duration = Duration::from_secs(1);
 
 pub(super) fn measure(host: &Host) -> Result<Measured> {
     let calm = Calm::now();
@@ -20,6 +24,7 @@ pub(super) fn measure(host: &Host) -> Result<Measured> {
     let ways: Vec<_> = (0..MOUNTS).map(|n| Way::shorefast(host, &filesystem, &host.directory(format!("target-{n}")))).collect();
     let live = ways.iter().map(Way::mount).collect::<Result<Vec<_>>>()?;
     eprintln!("{MOUNTS} mounts are live");
+    thread::sleep(SETTLED);
     let series = beside_the_daemons(&calm, filesystem.name)?;
     live.into_iter().try_for_each(|live| live.end())?;
     calm.wait()?;
