@@ -395,6 +395,8 @@ struct State {
 
 impl State {
     fn now(image: &Path) -> Self {
+        // IPv6 is for every client; where it is a module, let it be loaded now rather than by the first one.
+        drop(std::net::UdpSocket::bind("[::1]:0"));
         let kernel = ["hostname", "domainname", "core_pattern", "modprobe", "printk", "sysrq", "randomize_va_space"];
         let mut texts: Vec<(String, String)> = kernel.iter().map(|name| read(&format!("/proc/sys/kernel/{name}"))).collect();
         texts.extend(["/proc/net/route", "/proc/net/if_inet6", "/proc/swaps", "/etc/shorefast-witness", "/etc/passwd"].map(read));

@@ -76,15 +76,32 @@ impl Keeper {
     }
 
     /// From here on the mount is the keeper's to clean up, when its sandbox ends.
-    pub fn release(mut self) -> Result<()> {
-        self.released = true;
-        self.say(sys::shim::KEEP)
+    pub fn release(self) -> Result<()> {
+        self.let_go(sys::shim::KEEP)
     }
 
     /// The same for a filesystem that the kernel serves, when that ends.
-    pub fn release_to_filesystem(mut self) -> Result<()> {
+    pub fn release_to_filesystem(self) -> Result<()> {
+        self.let_go(sys::shim::KEEP_FILESYSTEM)
+    }
+
+    fn let_go(mut self, word: &[u8]) -> Result<()> {
+        self.wait_until_it_runs()?;
         self.released = true;
-        self.say(sys::shim::KEEP_FILESYSTEM)
+        self.say(word)
+    }
+
+    /// Until it executes its program it holds what we hold, the caller's stdout included: whoever
+    /// waits for the end of that should not have to wait for it. Long done, as a rule.
+    fn wait_until_it_runs(&self) -> Result<()> {
+        let patience = rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 };
+        let mut fds = [rustix::event::PollFd::new(&self.control, rustix::event::PollFlags::IN)];
+        let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&patience)));
+        match call(|| "poll(keeper)".into(), ready)? {
+            0 => Err(sys::Error::new("poll(keeper)", rustix::io::Errno::TIMEDOUT)),
+            // Taken, not only seen: a socket that is closed with something unread resets the other end.
+            _ => call(|| "recv(keeper)".into(), rustix::net::recv(&self.control, &mut [0u8; 1], rustix::net::RecvFlags::empty())).map(drop),
+        }
     }
 
     fn say(&self, word: &[u8]) -> Result<()> {

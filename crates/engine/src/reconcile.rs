@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use shorefast_image::Store;
+use shorefast_sandbox::Cgroup;
 use shorefast_sandbox::spec::Ids;
-use shorefast_sandbox::{Cgroup, client};
 
 use crate::error::Error;
 use crate::record::{self, Process, Record, Records};
@@ -57,8 +57,8 @@ pub fn abandoned(records: &Records) -> Result<Vec<String>, Error> {
 
 /// Ends and removes whatever there is of a mount that was never completed.
 fn undo(records: &Records, id: &str, record: Option<&Record>) {
-    if let Some(ids) = record::ids_of(id) {
-        end_sandbox(ids);
+    if let (Some(ids), Some(maker)) = (record::ids_of(id), records.maker(id)) {
+        end_sandbox(ids, maker.started);
     }
     match record {
         Some(record) => clean_up(records, record),
@@ -82,10 +82,10 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
 
 /// Ends and removes all that belongs to a mount. Goes on whatever fails: each thing is tried.
 pub fn clean_up(records: &Records, record: &Record) {
-    if let Some(ids) = record::ids_of(&record.id)
-        && (record.host_processes || record.init.is_some_and(|init| init.is_alive()))
+    if let (Some(ids), Some(init)) = (record::ids_of(&record.id), record.init)
+        && (record.host_processes || init.is_alive())
     {
-        end_sandbox(ids);
+        end_sandbox(ids, init.started);
     }
     // Exactly this mount, wherever it is now; never what others have put there.
     let _ = state::in_its_namespace(record, || shorefast_sys::mount::detach(&record.mount.into()));
@@ -93,16 +93,18 @@ pub fn clean_up(records: &Records, record: &Record) {
     records.remove(&record.id);
 }
 
-/// Kills every process of a sandbox, by its ids, which nothing else on the host has.
-fn end_sandbox(ids: Ids) {
+/// Kills every process of a sandbox: by its ids, which nothing else in this run directory has, and
+/// only those that started with it or later. A sandbox of another run directory could have the
+/// same ids by chance.
+fn end_sandbox(ids: Ids, since: u64) {
     let deadline = Instant::now() + Duration::from_secs(5);
-    client::end_user(ids);
     while Instant::now() < deadline {
-        let pids = processes_of(ids);
+        let processes = processes_of(ids).into_iter().filter(|process| process.started >= since);
+        let pids: Vec<_> = processes.filter_map(|process| rustix::process::Pid::from_raw(process.pid)).collect();
         if pids.is_empty() {
             return;
         }
-        for pid in pids.iter().filter_map(|process| rustix::process::Pid::from_raw(process.pid)) {
+        for pid in pids {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(2));

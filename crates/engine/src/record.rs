@@ -83,10 +83,13 @@ impl Process {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in parentheses may hold anything, also parentheses.
         let (_, after) = stat.rsplit_once(')')?;
-        let mut fields = after.split_ascii_whitespace();
-        let is_zombie = fields.next() == Some("Z");
-        let started = fields.nth(18)?.parse().ok()?;
-        (!is_zombie).then_some(Self { pid, started })
+        let fields: Vec<_> = after.split_ascii_whitespace().collect();
+        // A process that is on its way out serves nobody: pid 1 of a namespace waits there for all
+        // others, and becomes a zombie only then.
+        const PF_EXITING: u64 = 4;
+        let is_gone = *fields.first()? == "Z" || fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0;
+        let started = fields.get(19)?.parse().ok()?;
+        (!is_gone).then_some(Self { pid, started })
     }
 
     pub fn own() -> Option<Self> {
@@ -184,14 +187,13 @@ impl Records {
     }
 
     fn is_being_made(&self, id: &str) -> bool {
-        let path = self.starting(id);
-        match fs::read(&path) {
-            // Gone meanwhile: its maker is done, one way or the other.
-            Err(_) => true,
-            Ok(bytes) => {
-                serde_json::from_slice::<Starting>(&bytes).is_ok_and(|starting| starting.owner.is_some_and(|owner| owner.is_alive()))
-            }
-        }
+        // Gone meanwhile: its maker is done, one way or the other.
+        !self.starting(id).exists() || self.maker(id).is_some_and(|maker| maker.is_alive())
+    }
+
+    /// Who makes or made the mount that is not complete.
+    pub fn maker(&self, id: &str) -> Option<Process> {
+        serde_json::from_slice::<Starting>(&fs::read(self.starting(id)).ok()?).ok()?.owner
     }
 
     /// Removes all files of a mount.

@@ -121,6 +121,7 @@ struct PollFd {
 const POLLIN: i16 = 1;
 const EINTR: isize = -4;
 const SIGCHLD: u64 = 17;
+const MSG_NOSIGNAL: usize = 0x4000;
 
 fn poll(fds: &mut [PollFd]) {
     while syscall(nr::PPOLL, [fds.as_mut_ptr() as usize, fds.len(), 0, 0, 0, 0]) == EINTR {}
@@ -216,8 +217,8 @@ fn reap(helper: i32, total: &mut u64) {
         if pid == helper as isize {
             // Its last words belong in the log before anybody hears that it ended.
             copy_output(total);
-            // MSG_NOSIGNAL: the broker may be gone, or have let go of us already.
-            syscall(nr::SENDTO, [CONTROL as usize, &raw const status as usize, 4, 0x4000, 0, 0]);
+            // The broker may be gone, or have let go of us already.
+            syscall(nr::SENDTO, [CONTROL as usize, &raw const status as usize, 4, MSG_NOSIGNAL, 0, 0]);
         } else if pid < 0 && pid != EINTR {
             copy_output(total);
             exit(0);
@@ -265,6 +266,8 @@ const CLONE_NEWNS: usize = 0x0002_0000;
 
 fn keeper(keeper: &Keeper) -> ! {
     set_name(c"shorefast-keep");
+    // From here on nothing of the caller's is open in this process.
+    syscall(nr::SENDTO, [CONTROL as usize, c"r".as_ptr() as usize, 1, MSG_NOSIGNAL, 0, 0]);
     syscall(nr::SETNS, [VIEW as usize, CLONE_NEWNS, 0, 0, 0, 0]);
     // Until it lets go, the mounting process is in charge: only its word counts.
     let mut byte = [0u8; 1];
