@@ -401,7 +401,14 @@ impl State {
         let mut texts: Vec<(String, String)> = kernel.iter().map(|name| read(&format!("/proc/sys/kernel/{name}"))).collect();
         texts.extend(["/proc/net/route", "/proc/net/if_inet6", "/proc/swaps", "/etc/shorefast-witness", "/etc/passwd"].map(read));
         texts.push(("interfaces".into(), names(&read("/proc/thread-self/net/dev").1, ':')));
-        texts.push(("modules".into(), names(&read("/proc/modules").1, ' ')));
+        // Linux 6.1 loads bpfilter for any user who asks for the firewall's tables, and then refuses to show them.
+        let modules = read("/proc/modules")
+            .1
+            .lines()
+            .filter(|line| !line.starts_with("bpfilter "))
+            .map(|line| format!("{line}\n"))
+            .collect::<String>();
+        texts.push(("modules".into(), names(&modules, ' ')));
         let keys = read("/proc/key-users").1;
         let of_sandboxes =
             |line: &&str| line.split(':').next().is_some_and(|uid| uid.trim().parse().is_ok_and(|uid: u32| uid >= 2_000_000_000));
