@@ -22,21 +22,7 @@ pub fn escape(bytes: &[u8]) -> String {
 }
 
 pub fn unescape(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        match (first, tail) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
-                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            _ => {
-                bytes.push(first);
-                rest = tail;
-            }
-        }
-    }
-    bytes
+    shorefast_sys::mountinfo::unescape(text.as_bytes())
 }
 
 pub fn serialize<S: Serializer>(value: &impl AsRef<OsStr>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -6,14 +6,13 @@ use rustix::process::Pid;
 use shorefast_sys as sys;
 
 use crate::error::Error;
-use crate::spec::{Identity, Ids, Processes, Spec};
+use crate::spec::{Ids, Processes, Spec};
 use crate::talk::{self, Word};
 
 #[derive(Debug)]
 pub struct Client {
     init: sys::process::Child,
     control: OwnedFd,
-    identity: Identity,
     processes: Processes,
     ids: Ids,
     watch: Option<Watch>,
@@ -29,7 +28,7 @@ struct Watch {
 
 impl Client {
     pub(crate) fn new(init: sys::process::Child, control: OwnedFd, spec: &Spec, ids: Ids) -> Self {
-        Self { init, control, identity: spec.identity, processes: spec.processes, ids, watch: None, kept: false }
+        Self { init, control, processes: spec.processes, ids, watch: None, kept: false }
     }
 
     pub(crate) fn watched(&mut self, listener: OwnedFd, namespace: OwnedFd) {
@@ -59,10 +58,6 @@ impl Client {
     /// The helper's fate.
     pub fn hear(&self) -> Result<Word, Error> {
         talk::take(self.control.as_fd())
-    }
-
-    pub fn identity(&self) -> Identity {
-        self.identity
     }
 
     /// The mount is complete: the client lives on without us.

@@ -63,7 +63,7 @@ fn path(bytes: Vec<u8>) -> PathBuf {
 }
 
 /// The kernel writes space, tab, newline and backslash as a backslash and three octal digits.
-fn unescape(field: &[u8]) -> Vec<u8> {
+pub fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, tail)) = rest.split_first() {
