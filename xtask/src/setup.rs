@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::{apt, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 16] = [
+const PACKAGES: [&str; 17] = [
     "bindfs",
     "ca-certificates",
     "davfs2",
@@ -17,6 +17,7 @@ const PACKAGES: [&str; 16] = [
     "iproute2",
     "mmdebstrap",
     "openssh-server",
+    "openssl",
     "python3",
     "python3-pip",
     "rclone",

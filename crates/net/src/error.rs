@@ -1,0 +1,86 @@
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// Addresses in errors hold neither logins nor queries: see `request::shown`.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("address {text:?}: {problem}")]
+    Address { text: String, problem: &'static str },
+    #[error("{text:?} is no hash of the form sha256:HEX")]
+    Hash { text: String },
+    #[error("cannot read certificates from {path:?}")]
+    Certificates { path: PathBuf, source: Source },
+    #[error("this machine has no certificates to know servers by")]
+    NoCertificates,
+    #[error("proxy {variable}: not an address of a proxy")]
+    Proxy { variable: &'static str },
+    #[error("plain HTTP to {host} is not allowed")]
+    PlainHttp { host: String },
+    #[error("{url}: cannot follow its redirection: {problem}")]
+    Redirect { url: String, problem: &'static str },
+    #[error("cannot find the address of {host}: {problem}")]
+    Name { host: String, problem: String },
+    #[error("cannot reach {url}")]
+    Connect { url: String, source: Source },
+    #[error("cannot talk TLS with {url}")]
+    Tls { url: String, source: Source },
+    #[error("{url}: the connection broke")]
+    Broken { url: String, source: Source },
+    #[error("{url}: too little came within {after:?}")]
+    Stalled { url: String, after: Duration },
+    #[error("{url}: the server said {status}{}", explained(.said))]
+    Status { url: String, status: u16, said: String },
+    #[error("{url}: the answer is larger than {limit} bytes")]
+    TooLarge { url: String, limit: u64 },
+    #[error("{url}: the data is not as long as it has to be: {expected} bytes, not {found}")]
+    WrongSize { url: String, expected: u64, found: u64 },
+    #[error("{url}: the data is not what it has to be: {found} instead of {expected}")]
+    WrongHash { url: String, expected: String, found: String },
+    #[error("nowhere to get {what} from")]
+    NoSource { what: String },
+    #[error("stopped: another download failed")]
+    Stopped,
+    #[error("cannot write {path:?}")]
+    File { path: PathBuf, source: io::Error },
+}
+
+impl Error {
+    /// Asking again may help.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Name { .. } | Self::Connect { .. } | Self::Broken { .. } | Self::Stalled { .. } => true,
+            Self::Status { status, .. } => is_transient(*status),
+            _ => false,
+        }
+    }
+
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Certificates { .. } => Some("a file of CA certificates is in PEM format"),
+            Self::NoCertificates => Some("install ca-certificates, or name a file of CA certificates"),
+            Self::Proxy { .. } => Some("a proxy looks like http://host:port or socks5://host:port"),
+            Self::PlainHttp { .. } => Some("use https://, or allow plain HTTP for this host in the configuration"),
+            Self::Name { .. } => Some("check the name, /etc/resolv.conf and /etc/hosts"),
+            Self::Connect { .. } => Some("check the address, the network and the proxy variables (https_proxy, no_proxy)"),
+            Self::Tls { .. } => Some("if the server's certificate is from a CA of your own, name that CA's file in the configuration"),
+            Self::Status { status: 401 | 403, .. } => Some("check the credentials for this server"),
+            Self::Status { status: 404, .. } => Some("check the name"),
+            Self::WrongSize { .. } | Self::WrongHash { .. } => {
+                Some("the server or something on the way changes the data; nothing of it was used")
+            }
+            Self::File { .. } => Some("check the free space and the permissions"),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn is_transient(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504)
+}
+
+fn explained(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(" ({said})") }
+}
