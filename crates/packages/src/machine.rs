@@ -1,0 +1,107 @@
+//! Reads what this machine says about archives, from its files.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::apt;
+use crate::error::Error;
+use crate::sources::Machine;
+
+/// Which proxy apt is told to use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AptProxies {
+    pub http: Option<String>,
+    pub https: Option<String>,
+}
+
+/// `configuration` need not exist. A file of apt's that cannot be read is as good as none.
+pub fn read(configuration: &Path, distribution: &str) -> Result<Machine, Error> {
+    read_below(Path::new("/"), configuration, distribution)
+}
+
+fn read_below(root: &Path, configuration: &Path, distribution: &str) -> Result<Machine, Error> {
+    let configuration = match fs::read_to_string(configuration) {
+        Ok(text) => {
+            toml::from_str(&text).map_err(|source| Error::Configuration { path: configuration.to_owned(), source: Box::new(source) })?
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Default::default(),
+        Err(source) => return Err(Error::Read { path: configuration.to_owned(), source }),
+    };
+    let directory = root.join("etc/apt");
+    let mut entries = apt::one_line_sources(&text(&directory.join("sources.list")));
+    for file in files(&directory.join("sources.list.d"), &["list", "sources"]) {
+        let is_line = file.extension().is_some_and(|end| end == "list");
+        entries.extend(if is_line { apt::one_line_sources(&text(&file)) } else { apt::deb822_sources(&text(&file)) });
+    }
+    let mut keyrings = files(&directory.join("trusted.gpg.d"), &["gpg", "asc"]);
+    let shared = root.join("usr/share/keyrings");
+    let usual = ["gpg", "pgp"].map(|end| shared.join(format!("{distribution}-archive-keyring.{end}")));
+    keyrings.extend(usual.into_iter().chain([directory.join("trusted.gpg")]).filter(|file| file.is_file()));
+    let suite = own_suite(&text(&root.join("etc/os-release")), distribution);
+    Ok(Machine { configuration, apt: entries, suite, keyrings })
+}
+
+pub fn apt_proxies() -> AptProxies {
+    let directory = Path::new("/etc/apt");
+    let all: String =
+        files(&directory.join("apt.conf.d"), &["conf", ""]).iter().chain([&directory.join("apt.conf")]).map(|file| text(file)).collect();
+    // "DIRECT" means none, and is what happens anyway.
+    let proxy = |name| apt::setting(&all, name).filter(|proxy| proxy.contains("://"));
+    AptProxies { http: proxy("Acquire::http::Proxy"), https: proxy("Acquire::https::Proxy") }
+}
+
+fn own_suite(os_release: &str, distribution: &str) -> Option<String> {
+    let value =
+        |name| os_release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(|value| value.trim_matches(['"', '\'']));
+    if value("ID")? == distribution { value("VERSION_CODENAME").map(str::to_owned) } else { None }
+}
+
+fn text(path: &Path) -> String {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned() + "\n").unwrap_or_default()
+}
+
+/// In apt's order; an empty ending stands for none.
+fn files(directory: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let ending = |path: &PathBuf| endings.contains(&path.extension().and_then(|end| end.to_str()).unwrap_or_default());
+    let mut files: Vec<_> = entries.filter(|path| ending(path) && path.is_file()).collect();
+    files.sort();
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_machine() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, content: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        };
+        write("etc/os-release", "NAME=Debian\nID=debian\nVERSION_CODENAME=\"x\"\n");
+        write("etc/apt/sources.list", "deb http://a x main");
+        write("etc/apt/sources.list.d/b.sources", "Types: deb\nURIs: http://b\nSuites: x-updates\nComponents: main\n");
+        write("etc/apt/sources.list.d/c.list.save", "deb http://c x main\n");
+        write("etc/apt/trusted.gpg.d/k.asc", "");
+        write("usr/share/keyrings/debian-archive-keyring.gpg", "");
+        write("usr/share/keyrings/vendor.gpg", "");
+        let machine = read_below(root.path(), &root.path().join("packages.toml"), "debian").unwrap();
+        assert_eq!(machine.apt.iter().map(|entry| entry.uris[0].as_str()).collect::<Vec<_>>(), ["http://a", "http://b"]);
+        assert_eq!(machine.suite.as_deref(), Some("x"));
+        let keyrings: Vec<_> = machine.keyrings.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(keyrings, ["k.asc", "debian-archive-keyring.gpg"]);
+        assert_eq!(read_below(root.path(), &root.path().join("packages.toml"), "ubuntu").unwrap().suite, None);
+    }
+
+    #[test]
+    fn a_mistake_in_the_configuration_is_not_passed_over() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("packages.toml");
+        fs::write(&file, "miror = []\n").unwrap();
+        assert!(matches!(read_below(root.path(), &file, "debian"), Err(Error::Configuration { .. })));
+    }
+}

@@ -1,0 +1,225 @@
+//! Which archives to read for a wish. Pure: from what the user, the configuration and the machine say.
+
+use std::path::PathBuf;
+
+use crate::apt::{Entry, SignedBy};
+use crate::configuration::Configuration;
+use crate::error::Error;
+use crate::spec::{Spec, is_suite};
+
+/// One suite of one archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The same archive in several places, tried in this order. The first one names it.
+    pub mirrors: Vec<String>,
+    pub suite: String,
+    pub components: Vec<String>,
+    pub trust: Trust,
+    /// Set where the machine's sources were not written for us: others than the distribution's own are left out.
+    pub only_origin: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    Files(Vec<PathBuf>),
+    Key(String),
+}
+
+/// What the caller said himself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    pub mirrors: Vec<String>,
+    pub keyring: Option<PathBuf>,
+}
+
+/// What this machine says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    pub configuration: Configuration,
+    pub apt: Vec<Entry>,
+    /// The code name of the system that runs here, if it is a Debian.
+    pub suite: Option<String>,
+    /// Keys that apt believes for every archive.
+    pub keyrings: Vec<PathBuf>,
+}
+
+/// At least one source; the first is of the suite itself.
+pub fn choose(spec: &Spec, wishes: &Wishes, machine: &Machine) -> Result<Vec<Source>, Error> {
+    let suite = spec.suite.as_ref().or(machine.configuration.suite.as_ref()).or(machine.suite.as_ref()).ok_or(Error::NoSuite)?;
+    let mut chosen = if !wishes.mirrors.is_empty() {
+        vec![Draft { mirrors: wishes.mirrors.clone(), suite: suite.clone(), components: main(), trust: None, only_origin: None }]
+    } else {
+        let configured = from_configuration(&machine.configuration, suite);
+        if configured.is_empty() { from_apt(machine, suite, &spec.distribution) } else { configured }
+    };
+    for draft in &mut chosen {
+        if let Some(keyring) = &wishes.keyring {
+            draft.trust = Some(Trust::Files(vec![keyring.clone()]));
+        }
+        draft.mirrors.iter_mut().for_each(|mirror| mirror.truncate(mirror.trim_end_matches('/').len()));
+    }
+    if chosen.is_empty() {
+        return Err(Error::NoArchive { suite: suite.clone() });
+    }
+    chosen.into_iter().map(|draft| draft.finish(machine)).collect()
+}
+
+/// A source whose trust is still open.
+struct Draft {
+    mirrors: Vec<String>,
+    suite: String,
+    components: Vec<String>,
+    trust: Option<Trust>,
+    only_origin: Option<String>,
+}
+
+impl Draft {
+    fn finish(self, machine: &Machine) -> Result<Source, Error> {
+        let name = self.mirrors.first().cloned().unwrap_or_default();
+        if !self.mirrors.iter().all(|mirror| is_usable(mirror)) || self.mirrors.is_empty() {
+            return Err(Error::Mirror { mirror: name });
+        }
+        if !is_suite(&self.suite) || !self.components.iter().all(|component| is_suite(component)) || self.components.is_empty() {
+            return Err(Error::Mirror { mirror: format!("{name} {}", self.suite) });
+        }
+        let trust = match self.trust {
+            Some(trust) => trust,
+            None if machine.keyrings.is_empty() => return Err(Error::NoKeyring { mirror: name }),
+            None => Trust::Files(machine.keyrings.clone()),
+        };
+        Ok(Source { mirrors: self.mirrors, suite: self.suite, components: self.components, trust, only_origin: self.only_origin })
+    }
+}
+
+fn main() -> Vec<String> {
+    vec!["main".to_owned()]
+}
+
+fn is_usable(mirror: &str) -> bool {
+    ["http://", "https://", "file:/"].iter().any(|scheme| mirror.starts_with(scheme))
+}
+
+fn from_configuration(configuration: &Configuration, suite: &str) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for archive in configuration.archives() {
+        for name in &archive.suites {
+            drafts.push(Draft {
+                mirrors: archive.mirrors.clone(),
+                suite: name.replace("{suite}", suite),
+                components: archive.components.clone().unwrap_or_else(main),
+                trust: archive.keyring.clone().map(|file| Trust::Files(vec![file])),
+                only_origin: None,
+            });
+        }
+    }
+    drafts
+}
+
+/// The suite with its updates and security fixes. Where the machine runs another suite, its mirrors are asked for the wanted one.
+fn from_apt(machine: &Machine, suite: &str, distribution: &str) -> Vec<Draft> {
+    let named_here = collect(machine, suite, suite, distribution);
+    match &machine.suite {
+        _ if named_here.iter().any(|draft| draft.suite == suite) => named_here,
+        Some(own) => collect(machine, own, suite, distribution),
+        None => Vec::new(),
+    }
+}
+
+fn collect(machine: &Machine, here: &str, wanted: &str, distribution: &str) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for entry in &machine.apt {
+        for (name, uri) in entry.suites.iter().flat_map(|name| entry.uris.iter().map(move |uri| (name, uri))) {
+            let Some(pocket) = name.strip_prefix(here).filter(|pocket| ["", "-updates", "-security", "/updates"].contains(pocket)) else {
+                continue;
+            };
+            if is_usable(uri) && !entry.components.is_empty() {
+                drafts.push(Draft {
+                    mirrors: vec![uri.clone()],
+                    suite: format!("{wanted}{pocket}"),
+                    components: entry.components.clone(),
+                    trust: match &entry.signed_by {
+                        SignedBy::Anybody => None,
+                        SignedBy::Files(files) => Some(Trust::Files(files.clone())),
+                        SignedBy::Key(key) => Some(Trust::Key(key.clone())),
+                    },
+                    only_origin: Some(distribution.to_owned()),
+                });
+            }
+        }
+    }
+    // The suite itself before its pockets; a rolling suite has none.
+    drafts.retain(|draft| draft.suite == wanted || !["sid", "unstable", "experimental"].contains(&wanted));
+    drafts.sort_by_key(|draft| draft.suite.len());
+    drafts.dedup_by(|a, b| a.mirrors == b.mirrors && a.suite == b.suite && a.components == b.components);
+    drafts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apt;
+
+    const SOURCES: &str = "deb [signed-by=/k.gpg] http://m/debian x main\ndeb [signed-by=/k.gpg] http://m/debian x-updates main\n\
+        deb http://m/security x-security main contrib\ndeb http://m/debian x-backports main\ndeb cdrom:[x] x main\ndeb http://other y main\n";
+
+    fn machine() -> Machine {
+        Machine { apt: apt::one_line_sources(SOURCES), suite: Some("x".to_owned()), keyrings: vec!["/t.gpg".into()], ..Machine::default() }
+    }
+
+    fn shown(spec: &str, wishes: &Wishes, machine: &Machine) -> Result<Vec<String>, String> {
+        let sources = choose(&spec.parse().unwrap(), wishes, machine).map_err(|error| error.to_string())?;
+        let keys = |trust: &Trust| match trust {
+            Trust::Files(files) => files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join("+"),
+            Trust::Key(_) => "key".to_owned(),
+        };
+        Ok(sources
+            .iter()
+            .map(|source| format!("{} {} {} {}", source.mirrors.join("|"), source.suite, source.components.join(","), keys(&source.trust)))
+            .collect())
+    }
+
+    #[test]
+    fn takes_the_machines_own_sources() {
+        let expected =
+            ["http://m/debian x main /k.gpg", "http://m/debian x-updates main /k.gpg", "http://m/security x-security main,contrib /t.gpg"];
+        assert_eq!(shown("debian?ab", &Wishes::default(), &machine()).unwrap(), expected);
+        assert_eq!(shown("debian/x?ab", &Wishes::default(), &machine()).unwrap(), expected);
+    }
+
+    #[test]
+    fn asks_the_machines_mirrors_for_other_suites() {
+        assert_eq!(shown("debian/y?ab", &Wishes::default(), &machine()).unwrap(), ["http://other y main /t.gpg"]);
+        let expected =
+            ["http://m/debian z main /k.gpg", "http://m/debian z-updates main /k.gpg", "http://m/security z-security main,contrib /t.gpg"];
+        assert_eq!(shown("debian/z?ab", &Wishes::default(), &machine()).unwrap(), expected);
+        assert_eq!(shown("debian/sid?ab", &Wishes::default(), &machine()).unwrap(), ["http://m/debian sid main /k.gpg"]);
+    }
+
+    #[test]
+    fn the_configuration_comes_before_the_machine_and_the_caller_before_both() {
+        let configuration = "suite = \"c\"\nmirrors = [\"http://a/\", \"http://b\"]\nkeyring = \"/c.gpg\"\n\
+            [[archive]]\nmirrors = [\"http://s\"]\nsuites = [\"{suite}-security\"]\ncomponents = [\"main\", \"contrib\"]\n";
+        let machine = Machine { configuration: toml::from_str(configuration).unwrap(), ..machine() };
+        assert_eq!(
+            shown("debian?ab", &Wishes::default(), &machine).unwrap(),
+            ["http://a|http://b c main /c.gpg", "http://s c-security main,contrib /c.gpg"]
+        );
+        let wishes = Wishes { mirrors: vec!["http://w/".to_owned()], keyring: Some("/w.gpg".into()) };
+        assert_eq!(shown("debian?ab", &wishes, &machine).unwrap(), ["http://w c main /w.gpg"]);
+    }
+
+    #[test]
+    fn says_what_is_missing() {
+        let nothing = Machine::default();
+        let mirror = |mirror: &str| Wishes { mirrors: vec![mirror.to_owned()], keyring: None };
+        let table = [
+            ("debian?ab", Wishes::default(), &nothing, "it is not said of which suite the packages are to be"),
+            ("debian/x?ab", Wishes::default(), &nothing, "there is no archive to get packages of x from"),
+            ("debian/x?ab", mirror("http://m"), &nothing, "there is no keyring to check http://m with"),
+            ("debian/x?ab", mirror("ftp://m"), &machine(), "\"ftp://m\" is no address of an archive"),
+        ];
+        for (spec, wishes, machine, expected) in table {
+            assert_eq!(shown(spec, &wishes, machine).unwrap_err(), expected);
+        }
+    }
+}
