@@ -2,6 +2,7 @@
 //! same few kilobytes as the sandbox's pid 1 (`sys/shim/shim.rs`); when its time comes it becomes
 //! `shorefast __ended ID`, which is [`crate::reconcile::ended`].
 
+use std::convert::Infallible;
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -11,7 +12,7 @@ use rustix::fs::inotify;
 use shorefast_sandbox::spec::TARGET;
 use shorefast_sandbox::talk;
 use shorefast_sys as sys;
-use sys::process::{Child, Fork, Fresh};
+use sys::process::Child;
 use sys::{Result, call};
 
 use crate::record::Process;
@@ -38,36 +39,29 @@ pub struct Watch<'a> {
     pub filesystem: Option<&'a FilesystemEnd>,
 }
 
-/// Started while no mount exists yet: until it has executed its program, it holds whatever we hold.
 pub fn start(run_dir: &Path, id: &str, watch: &Watch<'_>, program: &OwnedFd) -> Result<Keeper> {
     let binary = call(|| "open(\"/proc/self/exe\")".into(), File::open("/proc/self/exe"))?;
     let home = sys::namespace::own("mnt")?;
     let arguments = [sys::c_string("keeper")?, sys::c_string(run_dir)?, sys::c_string(id)?, sys::c_string(TARGET)?];
     let (control, theirs) = talk::pair()?;
-    match sys::process::fork(Fresh::empty())? {
-        Fork::Parent(process) => Ok(Keeper { process, control, released: false }),
-        Fork::Child => {
-            drop(control);
-            let mut places = vec![
-                (theirs.as_fd(), sys::shim::CONTROL),
-                (watch.sandbox, sys::shim::SANDBOX),
-                (binary.as_fd(), sys::shim::BINARY),
-                (watch.view, sys::shim::VIEW),
-                (home.as_fd(), sys::shim::HOME),
-            ];
-            places.extend(watch.filesystem.map(|end| (end.0.as_fd(), sys::shim::FILESYSTEM)));
-            let _ = become_keeper(&places, program, &arguments);
-            sys::process::exit_now(1)
-        }
-    }
+    let mut places = vec![
+        (theirs.as_fd(), sys::shim::CONTROL),
+        (watch.sandbox, sys::shim::SANDBOX),
+        (binary.as_fd(), sys::shim::BINARY),
+        (watch.view, sys::shim::VIEW),
+        (home.as_fd(), sys::shim::HOME),
+    ];
+    places.extend(watch.filesystem.map(|end| (end.0.as_fd(), sys::shim::FILESYSTEM)));
+    let process = sys::process::vfork(|| become_keeper(&places, program, &arguments))?;
+    Ok(Keeper { process, control, released: false })
 }
 
-fn become_keeper(places: &[(BorrowedFd<'_>, i32)], program: &OwnedFd, arguments: &[CString]) -> Result<()> {
+fn become_keeper(places: &[(BorrowedFd<'_>, i32)], program: &OwnedFd, arguments: &[CString]) -> Result<Infallible> {
     sys::process::reset_signals();
     call(|| "setsid()".into(), rustix::process::setsid())?;
     call(|| "chdir(\"/\")".into(), rustix::process::chdir("/"))?;
     let arguments: Vec<_> = arguments.iter().map(CString::as_c_str).collect();
-    sys::shim::become_it(program.as_fd(), &arguments, places).map(drop)
+    sys::shim::become_it(program.as_fd(), &arguments, places)
 }
 
 impl Keeper {
@@ -86,22 +80,8 @@ impl Keeper {
     }
 
     fn let_go(mut self, word: &[u8]) -> Result<()> {
-        self.wait_until_it_runs()?;
         self.released = true;
         self.say(word)
-    }
-
-    /// Until it executes its program it holds what we hold, the caller's stdout included: whoever
-    /// waits for the end of that should not have to wait for it. Long done, as a rule.
-    fn wait_until_it_runs(&self) -> Result<()> {
-        let patience = rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 };
-        let mut fds = [rustix::event::PollFd::new(&self.control, rustix::event::PollFlags::IN)];
-        let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&patience)));
-        match call(|| "poll(keeper)".into(), ready)? {
-            0 => Err(sys::Error::new("poll(keeper)", rustix::io::Errno::TIMEDOUT)),
-            // Taken, not only seen: a socket that is closed with something unread resets the other end.
-            _ => call(|| "recv(keeper)".into(), rustix::net::recv(&self.control, &mut [0u8; 1], rustix::net::RecvFlags::empty())).map(drop),
-        }
     }
 
     fn say(&self, word: &[u8]) -> Result<()> {

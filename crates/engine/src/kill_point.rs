@@ -20,8 +20,9 @@ points! {
     ImageResolved,
     RecordBegun,
     CgroupMade,
-    ClientLaunched,
+    SandboxStands,
     KeeperStarted,
+    ClientLaunched,
     /// After a call of the client was answered.
     CallAnswered,
     /// Complete and on record, but not attached.

@@ -5,6 +5,7 @@
 //! a mount can be left half-way by a cancelled task.
 
 pub mod mount;
+pub mod start;
 pub mod serve;
 pub mod unmount;
 pub mod reconcile;

@@ -2,23 +2,23 @@
 //! it undoes the step, so an error anywhere leaves nothing behind. A kill leaves what the keeper
 //! or the next call cleans up.
 
-use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use shorefast_broker::{Broker, Mounted, View};
+use shorefast_broker::{Broker, Mounted};
 use shorefast_sandbox::launch::Surroundings;
-use shorefast_sandbox::spec::{Identity, Processes, TARGET};
-use shorefast_sandbox::{Cgroup, Client, Error as SandboxError, Nest, Spec};
+use shorefast_sandbox::spec::Processes;
+use shorefast_sandbox::{Cgroup, Client, Nest};
 use shorefast_sys as sys;
 
 use crate::attach::{self, Target};
 use crate::error::Error;
-use crate::keeper::{self, FilesystemEnd, Keeper, Watch};
+use crate::keeper::{FilesystemEnd, Keeper};
 use crate::kill_point::{self, Point};
 use crate::record::{Begun, Process, Record, Records};
 use crate::serve::{self, Terms};
+use crate::start::{self, Started};
 use crate::{Host, Plan, reconcile};
 
 /// Starts setting up a sandbox. Called first of all: what it does needs no plan.
@@ -45,15 +45,8 @@ pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
     kill_point::pass(Point::CgroupMade);
     let program = sys::shim::program().map_err(Error::Keeper)?;
     let around = Surroundings { rootfs: &rootfs, ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
-    let mut client = launch(nest, &plan.spec, &around)?;
-    kill_point::pass(Point::ClientLaunched);
-    let (listener, namespace) = client.take_watch().expect("a launched client is watched");
-    let filesystem_end = if serves_itself(plan) { None } else { FilesystemEnd::prepare() };
-    let watch = Watch { sandbox: client.pidfd(), view: namespace.as_fd(), filesystem: filesystem_end.as_ref() };
-    let keeper = keeper::start(records.directory(), &begun.id, &watch, &program).map_err(Error::Keeper)?;
-    kill_point::pass(Point::KeeperStarted);
+    let Started { keeper, client, listener, view, filesystem_end } = start::client(nest, plan, &around, &records, &begun)?;
 
-    let view = View::new(namespace, TARGET.into()).map_err(Error::Broker)?;
     let mut broker = Broker::new(listener, &plan.policy, view);
     let log = records.log(&begun.id);
     let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log };
@@ -79,23 +72,6 @@ pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
     begun.finish();
     kill_point::pass(Point::RecordFinished);
     Ok(())
-}
-
-/// Launches as planned, or without a user namespace where the source's filesystem cannot show its
-/// owners through one.
-fn launch(nest: Nest, spec: &Spec, around: &Surroundings<'_>) -> Result<Client, Error> {
-    match nest.launch(spec, around) {
-        Err(SandboxError::OwnersNotMapped { .. }) => {
-            let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };
-            shorefast_sandbox::prepare(spec.processes).and_then(|nest| nest.launch(&without, around)).map_err(Error::Sandbox)
-        }
-        result => result.map_err(Error::Sandbox),
-    }
-}
-
-/// A client that can only make FUSE mounts: its end is the mount's end, known before it mounts.
-fn serves_itself(plan: &Plan) -> bool {
-    plan.policy.kernel_types.iter().all(|fstype| fstype == "fuse" || fstype.starts_with("fuse."))
 }
 
 /// A kernel filesystem needs its client no more, only somebody who removes the record at its end.

@@ -10,7 +10,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,10 @@ pub struct Process {
 
 impl Process {
     pub fn of(pid: i32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // One read is enough; std would ask in small steps, because the file claims to be empty.
+        let mut buffer = [0; 1024];
+        let length = fs::File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut buffer)).ok()?;
+        let stat = String::from_utf8_lossy(&buffer[..length]);
         // The name in parentheses may hold anything, also parentheses.
         let (_, after) = stat.rsplit_once(')')?;
         let fields: Vec<_> = after.split_ascii_whitespace().collect();

@@ -4,47 +4,44 @@
 //! after the other. The order is forced: mounts need the host's root, the user namespace takes it
 //! away, the filter comes after all that it forbids.
 
-use std::ffi::OsStr;
+use std::ffi::CString;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 use rustix::process::{Gid, Uid};
 use shorefast_sys as sys;
 use sys::{Result, call};
 
 use crate::filter::{self, AbstractSockets};
-use crate::orders::{Descriptors, Orders};
+use crate::orders::Orders;
 use crate::root;
 use crate::spec::{Identity, Processes};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
-pub fn run(control: &OwnedFd, processes: Processes) -> ! {
-    if let Err(error) = become_init(control, processes) {
+pub fn run(control: &OwnedFd, processes: Processes, small_namespace: Option<OwnedFd>) -> ! {
+    if let Err(error) = become_init(control, processes, small_namespace) {
         talk::say_failed(control.as_fd(), &error.to_string());
     }
     sys::process::exit_now(1)
 }
 
-fn become_init(control: &OwnedFd, processes: Processes) -> Result<()> {
-    let filter = prepare(processes)?;
+fn become_init(control: &OwnedFd, processes: Processes, small_namespace: Option<OwnedFd>) -> Result<()> {
+    let filter = prepare(processes, small_namespace)?;
+    talk::say_standing(control.as_fd(), &sys::namespace::own("mnt")?)?;
     let (orders, descriptors) = talk::take_orders(control.as_fd())?;
-    root::fill(&orders, &descriptors.entries)?;
+    root::fill(&orders, &descriptors)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // The client's user from here on. A user namespace is made under it, too: the kernel charges
     // what happens inside to whoever made it, and the client must not use up what root may have.
     sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
     if orders.identity == Identity::UserNamespace {
         sys::namespace::unshare_user()?;
+        talk::say_ready(control.as_fd())?;
+        // A new user namespace starts with a full bounding set; the launching process is busy with
+        // our ids meanwhile.
+        sys::privilege::empty_bounding_set()?;
+        talk::wait_for_go(control.as_fd())?;
     }
-    talk::say_ready(control.as_fd())?;
-    // A new user namespace starts with a full bounding set, so only now; the launching process is
-    // busy with our ids meanwhile.
-    sys::privilege::empty_bounding_set()?;
-    talk::wait_for_go(control.as_fd())?;
 
     sys::privilege::drop_groups()?;
     let listener = sys::seccomp::install(&filter)?;
@@ -52,7 +49,7 @@ fn become_init(control: &OwnedFd, processes: Processes) -> Result<()> {
     // waiting for ever.
     talk::say_filtered(control.as_fd(), &listener)?;
     drop(listener);
-    let helper = match start_client(&orders, &descriptors) {
+    let helper = match start_client(&orders, &descriptors.output_write) {
         Ok(helper) => sys::c_string(helper.to_string())?,
         Err(error) => {
             talk::say_not_executed(control.as_fd(), &error);
@@ -71,7 +68,7 @@ fn become_init(control: &OwnedFd, processes: Processes) -> Result<()> {
 
 /// All that is the same for every client: done while the launching process still plans. Gives the
 /// filter that comes last.
-fn prepare(processes: Processes) -> Result<Vec<libc::sock_filter>> {
+fn prepare(processes: Processes, small_namespace: Option<OwnedFd>) -> Result<Vec<libc::sock_filter>> {
     // What the caller left open is not ours to pass on.
     sys::process::close_all_on_exec()?;
     // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
@@ -85,8 +82,10 @@ fn prepare(processes: Processes) -> Result<Vec<libc::sock_filter>> {
     // Not 0: the kernel runs a core pattern's program all the same. 1 is what it takes for no.
     let no_core = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
     call(|| "setrlimit(RLIMIT_CORE)".into(), rustix::process::setrlimit(rustix::process::Resource::Core, no_core))?;
-    root::enter_empty()?;
+    root::enter_empty(small_namespace)?;
     sys::privilege::no_new_privileges()?;
+    // Limits what can be had by executing a program; what this process holds, it keeps for now.
+    sys::privilege::empty_bounding_set()?;
     if sys::landlock::can_scope() {
         sys::landlock::restrict_scope()?;
         Ok(filter::program(AbstractSockets::Scoped))
@@ -95,23 +94,26 @@ fn prepare(processes: Processes) -> Result<Vec<libc::sock_filter>> {
     }
 }
 
-/// Starts the helper, the first candidate that is there, as execvp would. It is not forked off but
-/// spawned (vfork): this process is the client's user already, and execve takes away every
-/// capability from a process with an empty bounding set.
-fn start_client(orders: &Orders, descriptors: &Descriptors) -> std::result::Result<u32, String> {
-    let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-    let output = || descriptors.output_write.try_clone().map(Stdio::from).map_err(|error| error.to_string());
-    let name = text(&orders.argv[0]);
-    let mut reason = format!("{name:?}: not found on the image's PATH");
-    for path in orders.candidates.iter().map(|path| text(path)).filter(|path| Path::new(path).exists()) {
-        let mut command = Command::new(&path);
-        command.arg0(&name).args(orders.argv[1..].iter().map(|word| text(word))).env_clear();
-        command.envs(orders.environment.iter().map(|(name, value)| (text(name), text(value))));
-        command.stdin(Stdio::null()).stdout(output()?).stderr(output()?);
-        match command.spawn() {
-            Ok(child) => return Ok(child.id()),
-            Err(error) => reason = format!("{path:?}: {error}"),
+/// Starts the helper, the first candidate that is there, as execvp would. This process is the
+/// client's user already, and execve takes away every capability from a process with an empty
+/// bounding set.
+fn start_client(orders: &Orders, output: &OwnedFd) -> std::result::Result<u32, String> {
+    let argv = c_strings(orders.argv.iter().cloned())?;
+    let environment = c_strings(orders.environment.iter().map(|(name, value)| [name, &b"="[..], value].concat()))?;
+    let mut reason = format!("{:?}: not found on the image's PATH", argv[0]);
+    for path in c_strings(orders.candidates.iter().cloned())?.iter().filter(|path| rustix::fs::stat(path.as_c_str()).is_ok()) {
+        let started = sys::process::vfork(|| {
+            sys::process::lay_out(&[(output.as_fd(), 1), (output.as_fd(), 2)], None)?;
+            sys::process::exec(path, &argv, &environment)
+        });
+        match started {
+            Ok(child) => return Ok(child.pid.as_raw_nonzero().get().unsigned_abs()),
+            Err(error) => reason = error.to_string(),
         }
     }
     Err(reason)
+}
+
+fn c_strings(texts: impl Iterator<Item = Vec<u8>>) -> std::result::Result<Vec<CString>, String> {
+    texts.map(|text| CString::new(text).map_err(|error| error.to_string())).collect()
 }

@@ -15,29 +15,12 @@ pub struct Client {
     control: OwnedFd,
     processes: Processes,
     ids: Ids,
-    watch: Option<Watch>,
     kept: bool,
-}
-
-/// What hears and sees the client's mounts.
-#[derive(Debug)]
-struct Watch {
-    listener: OwnedFd,
-    namespace: OwnedFd,
 }
 
 impl Client {
     pub(crate) fn new(init: sys::process::Child, control: OwnedFd, spec: &Spec, ids: Ids) -> Self {
-        Self { init, control, processes: spec.processes, ids, watch: None, kept: false }
-    }
-
-    pub(crate) fn watched(&mut self, listener: OwnedFd, namespace: OwnedFd) {
-        self.watch = Some(Watch { listener, namespace });
-    }
-
-    /// The notify descriptor and the sandbox's mount namespace, for the broker; once.
-    pub fn take_watch(&mut self) -> Option<(OwnedFd, OwnedFd)> {
-        self.watch.take().map(|watch| (watch.listener, watch.namespace))
+        Self { init, control, processes: spec.processes, ids, kept: false }
     }
 
     /// The sandbox's first process.

@@ -59,26 +59,34 @@ pub fn prepare(processes: Processes) -> Result<Nest, Error> {
         Processes::Own => Fresh::PID | Fresh::IPC | Fresh::UTS,
         Processes::Host => Fresh::IPC | Fresh::UTS,
     };
+    let small_namespace = sys::namespace::small_mount_namespace();
     match sys::process::fork(fresh).map_err(Error::Start)? {
         Fork::Child => {
             drop(control);
-            child::run(&theirs, processes)
+            child::run(&theirs, processes, small_namespace)
         }
         Fork::Parent(init) => Ok(Nest { init, control, processes, taken: false }),
     }
 }
 
 impl Nest {
-    /// Starts the client in it. The result, dropped, ends it.
-    pub fn launch(self, spec: &Spec, around: &Surroundings<'_>) -> Result<Client, Error> {
+    /// Tells it what to become. The result, dropped, ends it.
+    pub fn launch<'a>(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
         // Prepared for the usual case; a client that shares the host's processes needs another.
         let nest = if self.processes == spec.processes { self } else { prepare(spec.processes)? };
-        let source = spec.source.as_deref().map(Source::open).transpose()?;
-        let (orders, descriptors) = orders(spec, around, source.as_ref().map(|source| source.kind))?;
+        let mut source = spec.source.as_deref().map(Source::open).transpose()?;
+        let (orders, mut descriptors) = orders(spec, around, source.as_ref().map(|source| source.kind))?;
+        if spec.identity == Identity::DedicatedUser {
+            descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
+        }
         around.cgroup.admit(nest.init.pid)?;
         talk::say_orders(nest.control.as_fd(), &orders, &descriptors).map_err(Error::Start)?;
         drop(descriptors);
-        set_up(nest.into_client(spec, around.ids)?, spec, source, around)
+        let client = nest.into_client(spec, around.ids)?;
+        match expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Standing(_)))? {
+            Word::Standing(namespace) => Ok(Launching { client, namespace, source, spec, around }),
+            _ => unreachable!("expect lets only this word through"),
+        }
     }
 
     fn into_client(mut self, spec: &Spec, ids: Ids) -> Result<Client, Error> {
@@ -100,26 +108,43 @@ impl Drop for Nest {
     }
 }
 
-/// Answers the child until the client is being executed.
-fn set_up(mut client: Client, spec: &Spec, source: Option<Source>, around: &Surroundings<'_>) -> Result<Client, Error> {
-    expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
-    if spec.identity == Identity::UserNamespace {
-        map_ids(client.pid(), around.ids).map_err(Error::Start)?;
+/// A sandbox that stands and is being filled. Dropped: gone.
+#[derive(Debug)]
+pub struct Launching<'a> {
+    client: Client,
+    namespace: OwnedFd,
+    source: Option<Source>,
+    spec: &'a Spec,
+    around: &'a Surroundings<'a>,
+}
+
+impl Launching<'_> {
+    /// The sandbox, in which the client does not run yet.
+    pub fn client(&self) -> &Client {
+        &self.client
     }
-    let namespace = sys::namespace::of(client.pid(), "mnt").map_err(Error::Start)?;
-    if let Some(source) = source {
-        let owners = match spec.identity {
-            Identity::UserNamespace => Some(sys::namespace::of(client.pid(), "user").map_err(Error::Start)?),
-            Identity::DedicatedUser => None,
-        };
-        source.show_in(&namespace, owners)?;
+
+    /// The sandbox's mount namespace.
+    pub fn namespace(&self) -> &OwnedFd {
+        &self.namespace
     }
-    talk::say(client.control(), talk::GO).map_err(Error::Start)?;
-    match expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Filtered(_)))? {
-        Word::Filtered(listener) => client.watched(listener, namespace),
-        _ => unreachable!("expect lets only this word through"),
+
+    /// Waits until the client is being executed. With it comes what hears its calls.
+    pub fn complete(self) -> Result<(Client, OwnedFd), Error> {
+        let Self { client, namespace, source, spec, around } = self;
+        if spec.identity == Identity::UserNamespace {
+            expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
+            map_ids(client.pid(), around.ids).map_err(Error::Start)?;
+            if let Some(source) = source {
+                source.show_in(&namespace, client.pid())?;
+            }
+            talk::say(client.control(), talk::GO).map_err(Error::Start)?;
+        }
+        match expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Filtered(_)))? {
+            Word::Filtered(listener) => Ok((client, listener)),
+            _ => unreachable!("expect lets only this word through"),
+        }
     }
-    Ok(client)
 }
 
 fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
@@ -156,11 +181,13 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
     };
     let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone()).map_err(Error::Start);
     let (output_read, output_write) = output_pipe().map_err(Error::Start)?;
-    let descriptors = Descriptors { program: dup(around.program)?, output_read, output_write, ring: dup(around.log)?, entries: trees };
+    let descriptors =
+        Descriptors { program: dup(around.program)?, output_read, output_write, ring: dup(around.log)?, source: None, entries: trees };
     Ok((orders, descriptors))
 }
 
 /// A host path for the client to see, held as a detached mount.
+#[derive(Debug)]
 struct Source {
     path: PathBuf,
     tree: OwnedFd,
@@ -182,16 +209,23 @@ impl Source {
         Ok(Self { path: path.to_owned(), tree, kind })
     }
 
-    fn show_in(self, namespace: &OwnedFd, owners: Option<OwnedFd>) -> Result<(), Error> {
+    /// Ready to be attached, its owners shown as `owners`' user namespace sees them.
+    fn ready(self, owners: Option<OwnedFd>) -> Result<OwnedFd, Error> {
         let Self { path, tree, .. } = self;
         let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
-        let changed =
-            sys::mount::set_attributes(tree.as_fd(), Attributes { set, private: true, owners: owners.as_ref().map(|fd| fd.as_fd()) });
-        changed.map_err(|source| match owners {
-            Some(_) => Error::OwnersNotMapped { path: path.clone(), source },
-            None => Error::Source { path: path.clone(), source },
-        })?;
+        let attributes = Attributes { set, private: true, owners: owners.as_ref().map(|fd| fd.as_fd()) };
+        match (sys::mount::set_attributes(tree.as_fd(), attributes), owners) {
+            (Ok(()), _) => Ok(tree),
+            (Err(source), Some(_)) => Err(Error::OwnersNotMapped { path, source }),
+            (Err(source), None) => Err(Error::Source { path, source }),
+        }
+    }
+
+    /// For a sandbox that stands in its user namespace, where it can attach nothing itself.
+    fn show_in(self, namespace: &OwnedFd, sandbox: rustix::process::Pid) -> Result<(), Error> {
+        let path = self.path.clone();
         let fail = |source| Error::Source { path: path.clone(), source };
+        let tree = self.ready(Some(sys::namespace::of(sandbox, "user").map_err(fail)?))?;
         let home = Home::here().map_err(fail)?;
         let _visit = home.visit(namespace.as_fd()).map_err(fail)?;
         sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE)).map_err(fail)

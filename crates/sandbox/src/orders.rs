@@ -35,6 +35,12 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
+impl Entry {
+    pub fn has_descriptor(&self) -> bool {
+        !matches!(self.kind, EntryKind::Link(_))
+    }
+}
+
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntryKind {
     Directory,
@@ -75,6 +81,9 @@ pub struct Descriptors {
     pub output_read: OwnedFd,
     pub output_write: OwnedFd,
     pub ring: OwnedFd,
+    /// The source, ready to be attached. In a user namespace it becomes that only later, and then
+    /// the launching process attaches it.
+    pub source: Option<OwnedFd>,
     pub entries: Vec<OwnedFd>,
 }
 
@@ -83,7 +92,7 @@ impl Orders {
     pub fn write(&self) -> sys::Result<OwnedFd> {
         let memfd = rustix::fs::memfd_create("shorefast-orders", MemfdFlags::CLOEXEC);
         let mut file = std::fs::File::from(sys::call(|| "memfd_create(\"shorefast-orders\")".into(), memfd)?);
-        let bytes = serde_json::to_vec(self).expect("plain data has a JSON form");
+        let bytes = postcard::to_allocvec(self).expect("plain data has a plain form");
         sys::call(|| "write(orders)".into(), file.write_all(&bytes))?;
         Ok(file.into())
     }
@@ -92,6 +101,6 @@ impl Orders {
         let mut file = std::fs::File::from(from);
         let mut bytes = Vec::new();
         sys::call(|| "read(orders)".into(), file.rewind().and_then(|()| file.read_to_end(&mut bytes)))?;
-        serde_json::from_slice(&bytes).map_err(|_| sys::Error::new("read(orders)", rustix::io::Errno::PROTO))
+        postcard::from_bytes(&bytes).map_err(|_| sys::Error::new("read(orders)", rustix::io::Errno::PROTO))
     }
 }

@@ -16,8 +16,8 @@ use shorefast_sys as sys;
 use sys::mount::Attributes;
 use sys::{Result, call};
 
-use crate::orders::{Entry, EntryKind, FilePlace, Orders, ReadFile, SourceKind};
-use crate::spec::DEFAULT_SCRATCH;
+use crate::orders::{Descriptors, Entry, EntryKind, FilePlace, Orders, ReadFile, SourceKind};
+use crate::spec::{DEFAULT_SCRATCH, SOURCE};
 
 /// Top-level names that the image does not decide.
 const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shorefast"];
@@ -54,18 +54,23 @@ const LINKS: &[(&str, &str)] = &[
 ];
 
 /// Goes to an empty root of its own, in a mount namespace of its own: all that is the same for
-/// every client.
-pub fn enter_empty() -> Result<()> {
+/// every client. `small`: what to make it from, if the launching process could see that.
+pub fn enter_empty(small: Option<OwnedFd>) -> Result<()> {
     let size = DEFAULT_SCRATCH.to_string();
     let options = [("size", size.as_str()), ("nr_inodes", "65536"), ("mode", "0755"), ("source", "shorefast")];
     let root = sys::mount::new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
     let proc = sys::mount::new_filesystem("proc", &[], read_only() | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
-    own_mount_namespace()?;
+    let below = own_mount_namespace(small)?;
     sys::mount::attach(root.as_fd(), CWD, Path::new("/"))?;
     call(|| "fchdir(root)".into(), rustix::process::fchdir(&root))?;
-    call(|| "pivot_root(\".\", \".\")".into(), rustix::process::pivot_root(".", "."))?;
-    call(|| "umount2(old root)".into(), rustix::mount::unmount(".", UnmountFlags::DETACH))?;
-    call(|| "chdir(\"/\")".into(), rustix::process::chdir("/"))?;
+    match below {
+        Below::Nothing => call(|| "chroot(\".\")".into(), rustix::process::chroot("."))?,
+        Below::Host => {
+            call(|| "pivot_root(\".\", \".\")".into(), rustix::process::pivot_root(".", "."))?;
+            call(|| "umount2(old root)".into(), rustix::mount::unmount(".", UnmountFlags::DETACH))?;
+            call(|| "chdir(\"/\")".into(), rustix::process::chdir("/"))?;
+        }
+    }
 
     for name in DIRECTORIES.iter().chain(WRITABLE) {
         make_directory(name)?;
@@ -82,12 +87,12 @@ pub fn enter_empty() -> Result<()> {
 }
 
 /// Puts into the empty root what this client gets to see.
-pub fn fill(orders: &Orders, entries: &[OwnedFd]) -> Result<()> {
+pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
     if orders.scratch_bytes != DEFAULT_SCRATCH {
         resize(orders.scratch_bytes)?;
     }
     WRITABLE.iter().try_for_each(|name| give(Path::new(name), orders.owner))?;
-    let mut trees = entries.iter();
+    let mut trees = descriptors.entries.iter();
     for entry in &orders.entries {
         place(entry, &mut trees)?;
     }
@@ -95,6 +100,9 @@ pub fn fill(orders: &Orders, entries: &[OwnedFd]) -> Result<()> {
         None => {}
         Some(SourceKind::Directory) => make_directory("shorefast/source")?,
         Some(SourceKind::File) => make_file(Path::new("shorefast/source"), b"", 0o644)?,
+    }
+    if let Some(tree) = &descriptors.source {
+        sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE))?;
     }
     make_files(orders)
 }
@@ -146,16 +154,27 @@ fn read_only_copy(image: &OwnedFd, name: &Path) -> Result<OwnedFd> {
     Ok(tree)
 }
 
+/// What a new mount namespace starts with.
+enum Below {
+    /// Nothing of anybody's: the kernel's own devtmpfs. It stays there, covered by the new root, as
+    /// in every system that left its initramfs this way. To take it out, pivot_root would walk
+    /// through all processes of the host, and umount would wait for all its processors.
+    Nothing,
+    /// A copy of the host's mounts, which must go.
+    Host,
+}
+
 /// A new mount namespace, made from a small one where that can be seen: its price is then the
 /// same on every host.
-fn own_mount_namespace() -> Result<()> {
-    let small = sys::namespace::small_mount_namespace();
-    if let Some(small) = &small {
+fn own_mount_namespace(small: Option<OwnedFd>) -> Result<Below> {
+    if let Some(small) = small.or_else(sys::namespace::search_small_mount_namespace) {
         sys::namespace::join_mount(small.as_fd())?;
+        sys::namespace::unshare_mount()?;
+        return Ok(Below::Nothing);
     }
     sys::namespace::unshare_mount()?;
-    // The kernel's own is private; the host's may be shared.
-    if small.is_none() { sys::mount::make_all_private() } else { Ok(()) }
+    sys::mount::make_all_private()?;
+    Ok(Below::Host)
 }
 
 fn resize(bytes: u64) -> Result<()> {

@@ -19,7 +19,9 @@ use crate::orders::{Descriptors, Orders};
 /// From the sandbox.
 #[derive(Debug)]
 pub enum Word {
-    /// The namespaces stand; the ids have to be mapped and the source moved in.
+    /// The empty root stands in this mount namespace.
+    Standing(OwnedFd),
+    /// The user namespace stands; the ids have to be mapped and the source moved in.
     Ready,
     /// The filter is on, and this hears of the client's calls.
     Filtered(OwnedFd),
@@ -36,6 +38,7 @@ pub const GO: &[u8] = b"G";
 /// Descriptors per packet: well below the kernel's 253.
 const FDS: usize = 64;
 
+const STANDING: u8 = b'S';
 const READY: u8 = b'R';
 const FILTERED: u8 = b'L';
 const FAILED: u8 = b'E';
@@ -64,21 +67,30 @@ fn tagged(tag: u8, text: &str) -> Vec<u8> {
     [&[tag][..], b"    ", text.as_bytes()].concat()
 }
 
+pub fn say_standing(to: BorrowedFd<'_>, namespace: &OwnedFd) -> sys::Result<()> {
+    say_with(to, STANDING, namespace)
+}
+
 pub fn say_filtered(to: BorrowedFd<'_>, listener: &OwnedFd) -> sys::Result<()> {
-    let fds = [listener.as_fd()];
+    say_with(to, FILTERED, listener)
+}
+
+fn say_with(to: BorrowedFd<'_>, tag: u8, fd: &OwnedFd) -> sys::Result<()> {
+    let fds = [fd.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&fds));
-    let sent = rustix::net::sendmsg(to, &[IoSlice::new(&[FILTERED])], &mut control, SendFlags::NOSIGNAL);
+    let sent = rustix::net::sendmsg(to, &[IoSlice::new(&[tag])], &mut control, SendFlags::NOSIGNAL);
     sys::call(|| "sendmsg(SCM_RIGHTS)".into(), sent).map(drop)
 }
 
 /// The orders themselves are in memory; the descriptors go with them, some at a time.
 pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
     let written = orders.write()?;
-    let Descriptors { program, output_read, output_write, ring, entries } = descriptors;
+    let Descriptors { program, output_read, output_write, ring, source, entries } = descriptors;
     let first = [&written, program, output_read, output_write, ring];
-    let all: Vec<_> = first.into_iter().chain(entries).map(|fd| fd.as_fd()).collect();
+    // The source comes last: the number of entries is in the orders.
+    let all: Vec<_> = first.into_iter().chain(entries).chain(source).map(|fd| fd.as_fd()).collect();
     for part in all.chunks(FDS) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -112,7 +124,8 @@ pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
     let mut fds = fds.into_iter();
     let mut next = || fds.next().ok_or_else(|| sys::Error::new("recvmsg(orders)", rustix::io::Errno::PROTO));
     let (orders, program, output_read, output_write, ring) = (Orders::read(next()?)?, next()?, next()?, next()?, next()?);
-    Ok((orders, Descriptors { program, output_read, output_write, ring, entries: fds.collect() }))
+    let entries = orders.entries.iter().filter(|entry| entry.has_descriptor()).map(|_| next()).collect::<sys::Result<_>>()?;
+    Ok((orders, Descriptors { program, output_read, output_write, ring, entries, source: fds.next() }))
 }
 
 /// In the sandbox: waits for the word that ids are mapped and the source is there.
@@ -153,6 +166,7 @@ pub fn take(from: BorrowedFd<'_>) -> Result<Word, Error> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_start().to_owned();
     match (&buffer[..n], fd) {
         ([], _) => Err(Error::Ended),
+        ([STANDING], Some(namespace)) => Ok(Word::Standing(namespace)),
         ([READY], _) => Ok(Word::Ready),
         ([FILTERED], Some(listener)) => Ok(Word::Filtered(listener)),
         ([a, b, c, d], _) => Ok(Word::HelperEnded(i32::from_ne_bytes([*a, *b, *c, *d]))),

@@ -266,8 +266,6 @@ const CLONE_NEWNS: usize = 0x0002_0000;
 
 fn keeper(keeper: &Keeper) -> ! {
     set_name(c"shorefast-keep");
-    // From here on nothing of the caller's is open in this process.
-    syscall(nr::SENDTO, [CONTROL as usize, c"r".as_ptr() as usize, 1, MSG_NOSIGNAL, 0, 0]);
     syscall(nr::SETNS, [VIEW as usize, CLONE_NEWNS, 0, 0, 0, 0]);
     // Until it lets go, the mounting process is in charge: only its word counts.
     let mut byte = [0u8; 1];

@@ -1,12 +1,12 @@
 //! Entering and leaving namespaces.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
-use crate::error::{Result, call};
+use crate::error::{Result, call, checked};
 
 /// A namespace of a process, as a descriptor that keeps it alive.
 pub fn of(pid: Pid, kind: &str) -> Result<OwnedFd> {
@@ -88,18 +88,46 @@ impl Drop for Visit<'_> {
 /// A mount namespace that holds next to nothing: the one of the kernel's own devtmpfs thread.
 ///
 /// A new mount namespace starts as a copy of the creator's, so its price grows with the host's
-/// mount table. Starting from this one makes it constant. `None`: not visible (we are in a pid
-/// namespace of our own) and the caller has to copy the host's.
+/// mount table. Starting from this one makes it constant. `None`: not visible from here; the
+/// kernel answers only in the first pid namespace, and from 6.12.
 pub fn small_mount_namespace() -> Option<OwnedFd> {
+    let first = open("/proc/2/ns/mnt").ok().filter(|_| is_kernel_thread("2"))?;
+    // kdevtmpfs made the second one, before anything else ran.
+    next_mount_namespace(first.as_fd()).ok().filter(|(_, mounts)| *mounts <= 2).map(|(second, _)| second)
+}
+
+/// In a pid namespace of our own, pid 2 is anybody; only kernel threads have no executable.
+fn is_kernel_thread(pid: &str) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe")).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// The mount namespace that was made after this one, and the number of its mounts.
+fn next_mount_namespace(namespace: BorrowedFd<'_>) -> Result<(OwnedFd, u32)> {
+    /// `struct mnt_ns_info` of linux/nsfs.h.
+    #[repr(C)]
+    struct Info {
+        size: u32,
+        mounts: u32,
+        id: u64,
+    }
+    const NS_MNT_GET_NEXT: libc::c_ulong = rustix::ioctl::opcode::read::<Info>(0xb7, 11) as libc::c_ulong;
+    let mut info = Info { size: size_of::<Info>() as u32, mounts: 0, id: 0 };
+    // SAFETY: the kernel writes at most `size` bytes to `info`, which outlives the call.
+    let result = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_MNT_GET_NEXT, &raw mut info) };
+    let fd = checked(|| "ioctl(NS_MNT_GET_NEXT)".into(), result.into())?;
+    // SAFETY: the call succeeded: a new descriptor that nobody else owns.
+    Ok((unsafe { OwnedFd::from_raw_fd(fd as i32) }, info.mounts))
+}
+
+/// [`small_mount_namespace`] for older kernels: looks at all threads of the kernel.
+pub fn search_small_mount_namespace() -> Option<OwnedFd> {
     let threads = std::fs::read_to_string("/proc/2/task/2/children").ok()?;
     let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
     let common = namespace("2")?;
     // Of the kernel's threads only this one has left the common namespace: one call tells.
     let pid = threads.split_ascii_whitespace().find(|pid| namespace(pid).is_some_and(|other| other != common))?;
     let is_devtmpfs = std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"kdevtmpfs\n");
-    // In a pid namespace of our own, pid 2 is anybody; only kernel threads have no executable.
-    let is_kernel_thread = std::fs::read_link(format!("/proc/{pid}/exe")).is_err();
-    (is_devtmpfs && is_kernel_thread).then(|| open(&format!("/proc/{pid}/ns/mnt")).ok()).flatten()
+    (is_devtmpfs && is_kernel_thread(pid)).then(|| open(&format!("/proc/{pid}/ns/mnt")).ok()).flatten()
 }
 
 /// Gives this thread a root and working directory of its own, so that it can visit another mount

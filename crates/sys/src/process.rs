@@ -1,7 +1,8 @@
 //! Starting processes in namespaces, and ending them.
 
 use std::convert::Infallible;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use rustix::process::Pid;
@@ -71,6 +72,62 @@ fn assert_single_threaded() {
     }
 }
 
+/// Starts a process that shares our memory, as vfork does, and waits until it has executed a
+/// program. `body` ends with that; an error of it is ours. Nothing of ours is copied, which is what
+/// makes a fork expensive, and nothing of ours is held by the child when this returns.
+pub fn vfork(body: impl FnOnce() -> Result<Infallible>) -> Result<Child> {
+    struct Shared<F> {
+        body: Option<F>,
+        error: Option<Error>,
+    }
+    extern "C" fn run<F: FnOnce() -> Result<Infallible>>(shared: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `vfork` passes a live Shared<F> and is suspended until this process is gone from
+        // its memory, so nobody else uses it.
+        let shared = unsafe { &mut *shared.cast::<Shared<F>>() };
+        shared.error = shared.body.take().and_then(|body| body().err());
+        exit_now(127)
+    }
+    fn entry<F: FnOnce() -> Result<Infallible>>(_: &Shared<F>) -> extern "C" fn(*mut libc::c_void) -> libc::c_int {
+        run::<F>
+    }
+    /// Enough for laying out descriptors; unused pages cost nothing.
+    const STACK: usize = 64 * 1024;
+
+    assert_single_threaded();
+    let mut shared = Shared { body: Some(body), error: None };
+    let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK / size_of::<u128>());
+    let mut pidfd: libc::c_int = -1;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+    let run = entry(&shared);
+    // SAFETY: the pointer stays within the vector's allocation, one past its end.
+    let top = unsafe { stack.as_mut_ptr().add(stack.capacity()) };
+    // SAFETY: the child runs on a stack of its own that outlives it in this memory, because
+    // CLONE_VFORK suspends us until it has left; there is no other thread (asserted). The kernel
+    // writes one int to `pidfd`.
+    let result = unsafe { libc::clone(run, top.cast(), flags, (&raw mut shared).cast(), &raw mut pidfd) };
+    let pid = checked(|| "clone(CLONE_VFORK)".into(), result.into())?;
+    let pid = Pid::from_raw(pid as i32).ok_or_else(|| Error::new("clone(CLONE_VFORK)", rustix::io::Errno::SRCH))?;
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    let child = Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } };
+    match shared.error {
+        None => Ok(child),
+        Some(error) => {
+            child.kill_and_reap();
+            Err(error)
+        }
+    }
+}
+
+/// Replaces this process by the program at `path`.
+pub fn exec(path: &CStr, argv: &[CString], environment: &[CString]) -> Result<Infallible> {
+    let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
+    let (argv, environment) = (pointers(argv), pointers(environment));
+    // SAFETY: both arrays end with NULL and, like the strings they point to, outlive the call.
+    let result = unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
+    checked(|| format!("execve({path:?})"), result.into())?;
+    unreachable!("execve returned without an error")
+}
+
 /// Replaces this process by the program behind `file`.
 pub fn exec_fd(file: BorrowedFd<'_>, argv: &[&CStr]) -> Result<Infallible> {
     let pointers: Vec<_> = argv.iter().map(|arg| arg.as_ptr()).chain([std::ptr::null()]).collect();
@@ -91,9 +148,10 @@ pub fn exit_now(code: i32) -> ! {
 }
 
 /// Signal dispositions and mask as a freshly started program expects them: Rust ignores SIGPIPE,
-/// and what is ignored stays ignored across execve.
+/// and what is ignored stays ignored across execve. (Real-time signals mean what programs agree on;
+/// nobody ignores them for others.)
 pub fn reset_signals() {
-    for signal in 1..=64 {
+    for signal in 1..32 {
         // SAFETY: SIG_DFL is valid for every signal; those that cannot be changed give EINVAL.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }

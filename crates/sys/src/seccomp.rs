@@ -73,7 +73,10 @@ fn ranges(rules: &[Rule]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for number in numbers {
         let of_call = rules.iter().filter(|rule| rule.number == number);
-        let body: Vec<_> = of_call.flat_map(body).chain([ret(Verdict::Allow)]).collect();
+        let mut body: Vec<_> = of_call.flat_map(body).collect();
+        if rules.iter().all(|rule| rule.number != number || !matches!(rule.when, When::Always)) {
+            body.push(ret(Verdict::Allow));
+        }
         let number = number as u32;
         match ranges.last_mut() {
             Some(range) if range.last + 1 == number && same(&range.body, &body) => range.last = number,
@@ -105,8 +108,11 @@ fn search(ranges: &[Range]) -> Vec<sock_filter> {
             let (low, high) = ranges.split_at(ranges.len() / 2);
             let below = search(low);
             // Conditional jumps reach 255 instructions, the plain one any distance.
-            let over = statement(BPF_JMP | BPF_JA, below.len() as u32);
-            [jump(BPF_JGE, high[0].first, 0, 1), over].into_iter().chain(below).chain(search(high)).collect()
+            let over = match u8::try_from(below.len()) {
+                Ok(distance) => vec![jump(BPF_JGE, high[0].first, distance, 0)],
+                Err(_) => vec![jump(BPF_JGE, high[0].first, 0, 1), statement(BPF_JMP | BPF_JA, below.len() as u32)],
+            };
+            over.into_iter().chain(below).chain(search(high)).collect()
         }
     }
 }

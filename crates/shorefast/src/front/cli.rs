@@ -30,6 +30,22 @@ pub struct Cli {
     command: Command,
 }
 
+/// The same with one command: what counts microseconds does not wait until the definitions of all
+/// others are built. Whatever it cannot read, [`Cli`] has the last word on.
+#[derive(Debug, Parser)]
+#[command(name = "shorefast")]
+struct MountOnly {
+    #[command(flatten)]
+    places: Places,
+    #[command(subcommand)]
+    command: OnlyMount,
+}
+
+#[derive(Debug, Subcommand)]
+enum OnlyMount {
+    Mount(MountArguments),
+}
+
 #[derive(Debug, Args)]
 struct Places {
     /// Where records of live mounts are kept
@@ -126,6 +142,11 @@ fn parse_duration(text: &str) -> Result<humantime::Duration, String> {
 pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     // Before anything else: the sandbox is set up on another processor while we read on here.
     let nest = if is_mount(&arguments) { shorefast_engine::mount::prepare().ok() } else { None };
+    if nest.is_some()
+        && let Ok(MountOnly { places, command: OnlyMount::Mount(arguments) }) = MountOnly::try_parse_from(&arguments)
+    {
+        return mount(arguments, &places, nest);
+    }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {

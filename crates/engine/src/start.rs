@@ -1,0 +1,61 @@
+//! From a nest to a client that runs, with all that watches it.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use shorefast_broker::View;
+use shorefast_sandbox::launch::Surroundings;
+use shorefast_sandbox::spec::{Identity, TARGET};
+use shorefast_sandbox::{Client, Error as SandboxError, Nest, Spec};
+use shorefast_sys as sys;
+
+use crate::Plan;
+use crate::error::Error;
+use crate::keeper::{self, FilesystemEnd, Keeper, Watch};
+use crate::kill_point::{self, Point};
+use crate::record::{Begun, Records};
+
+/// Dropped: ended, all of it.
+#[derive(Debug)]
+pub struct Started {
+    pub keeper: Keeper,
+    pub client: Client,
+    /// Hears the client's calls.
+    pub listener: OwnedFd,
+    /// What the client sees.
+    pub view: View,
+    /// Set if the client may mount something that outlives it.
+    pub filesystem_end: Option<FilesystemEnd>,
+}
+
+/// Starts the client as planned, or without a user namespace where the source's filesystem cannot
+/// show its owners through one.
+pub fn client(nest: Nest, plan: &Plan, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
+    match start(nest, plan, &plan.spec, around, records, begun) {
+        Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) => {
+            let without = Spec { identity: Identity::DedicatedUser, ..plan.spec.clone() };
+            let nest = shorefast_sandbox::prepare(without.processes).map_err(Error::Sandbox)?;
+            start(nest, plan, &without, around, records, begun)
+        }
+        result => result,
+    }
+}
+
+fn start(nest: Nest, plan: &Plan, spec: &Spec, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
+    let launching = nest.launch(spec, around).map_err(Error::Sandbox)?;
+    kill_point::pass(Point::SandboxStands);
+    // The sandbox fills its root meanwhile; later, these would be in the client's way.
+    let filesystem_end = if serves_itself(plan) { None } else { FilesystemEnd::prepare() };
+    let watch = Watch { sandbox: launching.client().pidfd(), view: launching.namespace().as_fd(), filesystem: filesystem_end.as_ref() };
+    let keeper = keeper::start(records.directory(), &begun.id, &watch, around.program).map_err(Error::Keeper)?;
+    kill_point::pass(Point::KeeperStarted);
+    let namespace = sys::call(|| "dup(namespace)".into(), launching.namespace().try_clone()).map_err(Error::Keeper)?;
+    let view = View::new(namespace, TARGET.into()).map_err(Error::Broker)?;
+    let (client, listener) = launching.complete().map_err(Error::Sandbox)?;
+    kill_point::pass(Point::ClientLaunched);
+    Ok(Started { keeper, client, listener, view, filesystem_end })
+}
+
+/// A client that can only make FUSE mounts: its end is the mount's end, known before it mounts.
+fn serves_itself(plan: &Plan) -> bool {
+    plan.policy.kernel_types.iter().all(|fstype| fstype == "fuse" || fstype.starts_with("fuse."))
+}
