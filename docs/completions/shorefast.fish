@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_shorefast_global_optspecs
-    string join \n run-dir= root= clients= h/help V/version
+    string join \n run-dir= root= clients= max-image-size= max-image-entries= h/help V/version
 end
 
 function __fish_shorefast_needs_command
@@ -27,6 +27,8 @@ end
 complete -c shorefast -n "__fish_shorefast_needs_command" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_needs_command" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_needs_command" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_needs_command" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_needs_command" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_needs_command" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_needs_command" -s V -l version -d 'Print version'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
@@ -34,49 +36,129 @@ complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "umount" -d 'Unm
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "list" -d 'Show all mounts; never waits for a server'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "inspect" -d 'Show all that is known about one mount'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "image" -d 'Get, show and remove client images'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s t -l type -d 'The filesystem type; default: the first type of the chosen client' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s o -l options -d 'Mount options, separated by commas; may be given more than once' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client -d 'Use the client definition of this name' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-file -d 'Use this client definition' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image -d 'Use this image instead of the definition\'s: dir:ROOTFS or tar:FILE' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image -d 'Use this image instead of the definition\'s: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, tar:FILE or dir:ROOTFS' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l timeout -d 'Give up after this time, such as 30s or 2m' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l offline -d 'Never ask the network: use only images that are here'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l dry-run -d 'Print the plan as JSON and do nothing; needs no root'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s l -l lazy -d 'Detach now, end when nobody uses it any more'
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s f -l force -d 'Whatever it takes: users of the mount get errors'
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l clients -d 'Where client definitions are read from' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l json -d 'A JSON array of {id, target, source, fstype, client, image, mode, pid, state, since}'
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l json -d 'A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, since}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s f -l follow -d 'Go on showing until the mount ends'
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "pull" -d 'Get an image, or the newest of its name; live mounts keep theirs'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "import" -d 'Take an image from a file, to be used under a name'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "list" -d 'Show all images'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "inspect" -d 'Show all that is known about one image'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "remove" -d 'Remove names, and images with their last name; refuses what a live mount uses'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "gc" -d 'Remove images that have neither a name nor a user, and what killed processes left'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l json -d 'A JSON array of {name, names, digest, size, used_by, source, created}'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l json
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l json
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "pull" -d 'Get an image, or the newest of its name; live mounts keep theirs'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "import" -d 'Take an image from a file, to be used under a name'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all images'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "inspect" -d 'Show all that is known about one image'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove names, and images with their last name; refuses what a live mount uses'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "gc" -d 'Remove images that have neither a name nor a user, and what killed processes left'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -s h -l help -d 'Print help'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "list" -d 'Show all mounts; never waits for a server'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "inspect" -d 'Show all that is known about one mount'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs reconcile help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "list" -d 'Show all mounts; never waits for a server'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "inspect" -d 'Show all that is known about one mount'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "image" -d 'Get, show and remove client images'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "pull" -d 'Get an image, or the newest of its name; live mounts keep theirs'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "import" -d 'Take an image from a file, to be used under a name'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "list" -d 'Show all images'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "inspect" -d 'Show all that is known about one image'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "remove" -d 'Remove names, and images with their last name; refuses what a live mount uses'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "gc" -d 'Remove images that have neither a name nor a user, and what killed processes left'

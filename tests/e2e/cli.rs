@@ -34,7 +34,7 @@ fn list_has_the_documented_fields() {
 
     let list = host.list();
     assert_eq!(list.len(), 2);
-    let keys = ["client", "fstype", "id", "image", "mode", "pid", "since", "source", "state", "target"];
+    let keys = ["client", "digest", "fstype", "id", "image", "mode", "pid", "since", "source", "state", "target"];
     for row in &list {
         let row = row.as_object().expect("a row is an object");
         let mut own: Vec<_> = row.keys().map(String::as_str).collect();
@@ -154,7 +154,7 @@ fn bad_input_gets_a_clear_error_and_changes_nothing() {
         Bad { name: "a missing image", arguments: image("dir:/srv/missing"), codes: &[2, 32], named: &["/srv/missing"] },
         Bad { name: "an image that is no root filesystem", arguments: image("dir:/srv/empty"), codes: &[2, 32], named: &["/srv/empty"] },
         Bad { name: "an archive that is none", arguments: image("tar:/srv/no-archive.tar"), codes: &[2, 32], named: &["no-archive.tar"] },
-        Bad { name: "an image reference of no kind", arguments: image("tmpfs"), codes: &[1], named: &["tmpfs", "dir:"] },
+        Bad { name: "an image reference of no kind", arguments: image("zip:/x"), codes: &[1], named: &["zip:/x", "dir:"] },
         Bad {
             name: "a missing client file",
             arguments: words(&["mount", "--client-file", "/srv/missing.toml", "none", "/srv/target"]),

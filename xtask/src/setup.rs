@@ -7,8 +7,10 @@ use anyhow::{Result, ensure};
 use crate::{apt, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 17] = [
+const PACKAGES: [&str; 21] = [
+    "attr",
     "bindfs",
+    "buildah",
     "ca-certificates",
     "davfs2",
     "e2fsprogs",
@@ -22,7 +24,9 @@ const PACKAGES: [&str; 17] = [
     "python3-pip",
     "rclone",
     "s3fs",
+    "skopeo",
     "sshfs",
+    "umoci",
     "util-linux",
     "zstd",
 ];

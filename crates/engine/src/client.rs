@@ -139,7 +139,7 @@ impl LimitTexts {
 }
 
 /// `512M`, `1G`, `65536`.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
         Some(digits) => (digits, 10 * (1 + "KMGT".find(&text[digits.len()..]).unwrap_or(0))),
         None => (text, 0),

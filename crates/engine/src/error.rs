@@ -28,7 +28,7 @@ pub enum Error {
     #[error("cannot mount at {path:?}")]
     Target { path: PathBuf, source: sys::Error },
     #[error("cannot get the image")]
-    Image(#[source] image::Error),
+    Image(#[from] image::Error),
     #[error("cannot run the client")]
     Sandbox(#[source] sandbox::Error),
     #[error("cannot broker the client's mount")]
@@ -106,7 +106,7 @@ impl Error {
         match self {
             Self::NotRoot | Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
             Self::DefinitionUnreadable { .. } | Self::Definition { .. } => Kind::Usage,
-            Self::Image(image::Error::Reference { .. }) => Kind::Usage,
+            Self::Image(image::Error::Reference { .. } | image::Error::Unknown { .. }) => Kind::Usage,
             Self::Record { .. } | Self::Keeper(_) | Self::Wait(_) | Self::Image(image::Error::Store { .. }) => Kind::System,
             _ => Kind::Mount,
         }
@@ -121,13 +121,13 @@ impl Error {
                 return Some(format!("put a client file into {}, or name one with --client-file", directory.display()));
             }
             Self::Definition { .. } => "docs/CLIENTS.md lists the keys",
-            Self::NoImage { .. } => "add image = \"dir:…\" or \"tar:…\" to the definition, or say --image",
+            Self::NoImage { .. } => "add image = \"…\" to the definition, or say --image",
             Self::Target { source, .. } => match source.errno() {
                 rustix::io::Errno::NOENT => "create the directory first",
                 rustix::io::Errno::NOTDIR => "the target must be a directory",
                 _ => return None,
             },
-            Self::Image(error) => error.hint()?,
+            Self::Image(error) => return error.hint(),
             Self::Sandbox(sandbox::Error::Execute(_)) => "is the helper in the image? the first word of `command` is looked up on its PATH",
             Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
             Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint(),

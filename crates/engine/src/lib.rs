@@ -8,6 +8,7 @@ pub mod mount;
 pub mod start;
 pub mod serve;
 pub mod unmount;
+pub mod images;
 pub mod reconcile;
 pub mod keeper;
 pub mod state;
@@ -31,4 +32,5 @@ pub struct Host {
     /// Records of live mounts: gone after a reboot, like the mounts.
     pub run_dir: std::path::PathBuf,
     pub images: shorefast_image::Store,
+    pub network: shorefast_image::store::Network,
 }

@@ -31,20 +31,23 @@ pub fn prepare() -> Result<Nest, Error> {
 
 /// `nest`: where the client will run, being set up while the plan was made.
 pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
-    let deadline = Instant::now() + plan.timeout;
     let target = attach::open(&plan.target)?;
     kill_point::pass(Point::TargetOpened);
-    let rootfs = host.images.resolve(&plan.image).map_err(Error::Image)?;
+    let image = host.images.obtain(&plan.image, host.network).map_err(Error::Image)?;
     kill_point::pass(Point::ImageResolved);
+    // An image may have taken minutes to arrive; what the caller limits is the mount.
+    let deadline = Instant::now() + plan.timeout;
     let records = Records::at(&host.run_dir);
     reconcile::abandoned(&records)?;
 
-    let begun = records.begin()?;
+    let begun = records.begin(image.digest.as_ref())?;
+    // On record as a user of its image, which nobody removes from now on.
+    drop(image.held);
     kill_point::pass(Point::RecordBegun);
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
     kill_point::pass(Point::CgroupMade);
     let program = sys::shim::program().map_err(Error::Keeper)?;
-    let around = Surroundings { rootfs: &rootfs, ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
+    let around = Surroundings { rootfs: &image.rootfs, ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
     let Started { keeper, client, listener, view, filesystem_end } = start::client(nest, plan, &around, &records, &begun)?;
 
     let mut broker = Broker::new(listener, &plan.policy, view);
@@ -101,6 +104,7 @@ fn describe(
         fstype: mounted.fstype.clone(),
         client: plan.client.clone(),
         image: plan.image.to_string(),
+        digest: begun.digest,
         mode: Record::mode(plan.mode),
         since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         mount: mounted.identity.into(),

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, OFlags};
 use serde::{Deserialize, Serialize};
+use shorefast_image::Digest;
 use shorefast_sandbox::Cgroup;
 use shorefast_sandbox::spec::{Ids, Processes};
 use shorefast_sys as sys;
@@ -36,6 +37,9 @@ pub struct Record {
     pub fstype: String,
     pub client: String,
     pub image: String,
+    /// None for a directory that is used where it is.
+    #[serde(default)]
+    pub digest: Option<Digest>,
     pub mode: String,
     pub since: u64,
     pub mount: MountId,
@@ -116,6 +120,8 @@ pub struct Begun<'a> {
     records: &'a Records,
     pub id: String,
     pub ids: Ids,
+    /// The image that it will run from.
+    pub digest: Option<Digest>,
     pub log: OwnedFd,
     done: bool,
 }
@@ -124,6 +130,8 @@ pub struct Begun<'a> {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Starting {
     owner: Option<Process>,
+    #[serde(default)]
+    digest: Option<Digest>,
 }
 
 impl Records {
@@ -136,8 +144,8 @@ impl Records {
     }
 
     /// Takes a free id, and with it ids of the host that no other sandbox has.
-    pub fn begin(&self) -> Result<Begun<'_>, Error> {
-        let owner = Starting { owner: Process::own() };
+    pub fn begin(&self, digest: Option<&Digest>) -> Result<Begun<'_>, Error> {
+        let owner = Starting { owner: Process::own(), digest: digest.copied() };
         let content = serde_json::to_vec(&owner).map_err(|error| self.error(error.into()))?;
         loop {
             let slot = random_slot().map_err(|error| self.error(error))?;
@@ -146,7 +154,7 @@ impl Records {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 result => drop(result.map_err(|error| self.error(error))?),
             }
-            let begun = |log| Begun { records: self, ids: Ids::of_slot(slot), id: id.clone(), log, done: false };
+            let begun = |log| Begun { records: self, ids: Ids::of_slot(slot), digest: owner.digest, id: id.clone(), log, done: false };
             if self.path(&id).exists() {
                 let _ = fs::remove_file(self.starting(&id));
                 continue;
@@ -196,7 +204,17 @@ impl Records {
 
     /// Who makes or made the mount that is not complete.
     pub fn maker(&self, id: &str) -> Option<Process> {
-        serde_json::from_slice::<Starting>(&fs::read(self.starting(id)).ok()?).ok()?.owner
+        self.begun(id)?.owner
+    }
+
+    /// The images of mounts that are not complete, by id.
+    pub fn images_of_unfinished(&self) -> Result<Vec<(String, Digest)>, Error> {
+        let names = self.names(&self.directory.join("starting"))?;
+        Ok(names.into_iter().filter_map(|id| Some((id.clone(), self.begun(&id)?.digest?))).collect())
+    }
+
+    fn begun(&self, id: &str) -> Option<Starting> {
+        serde_json::from_slice(&fs::read(self.starting(id)).ok()?).ok()
     }
 
     /// Removes all files of a mount.
@@ -357,7 +375,7 @@ mod tests {
     fn what_was_begun_and_dropped_never_was() {
         let directory = tempfile::tempdir().unwrap();
         let records = Records::at(directory.path().join("run"));
-        drop(records.begin().unwrap());
+        drop(records.begin(None).unwrap());
         assert!(!directory.path().join("run").exists());
     }
 
@@ -365,9 +383,9 @@ mod tests {
     fn a_live_maker_is_not_disturbed_and_a_dead_one_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let records = Records::at(directory.path());
-        let begun = records.begin().unwrap();
+        let begun = records.begin(None).unwrap();
         assert_eq!(records.abandoned().unwrap(), [""; 0]);
-        let dead = Starting { owner: Some(Process { pid: 1, started: 1 << 60 }) };
+        let dead = Starting { owner: Some(Process { pid: 1, started: 1 << 60 }), digest: None };
         fs::write(records.starting(&begun.id), serde_json::to_vec(&dead).unwrap()).unwrap();
         assert_eq!(records.abandoned().unwrap(), std::slice::from_ref(&begun.id));
     }
@@ -376,7 +394,7 @@ mod tests {
     fn an_id_names_its_slot() {
         let directory = tempfile::tempdir().unwrap();
         let records = Records::at(directory.path());
-        let begun = records.begin().unwrap();
+        let begun = records.begin(None).unwrap();
         assert_eq!(ids_of(&begun.id), Some(begun.ids));
         for id in ["", "m", "x0001", "mffff", "m0001.json", "../m0001"] {
             assert_eq!(ids_of(id), None, "{id}");

@@ -1,5 +1,11 @@
+//! What can fail on the way from a reference to a root filesystem.
+
 use std::io;
 use std::path::PathBuf;
+
+use crate::digest::Digest;
+use crate::manifest::Platform;
+use crate::{layers, stream};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -9,23 +15,73 @@ pub enum Error {
     Open { path: PathBuf, source: io::Error },
     #[error("{path:?} is no root filesystem: {problem}")]
     NotARoot { path: PathBuf, problem: &'static str },
-    #[error("cannot unpack {archive:?}: entry {entry:?}")]
-    Entry { archive: PathBuf, entry: PathBuf, source: io::Error },
-    #[error("cannot unpack {archive:?}: not a readable archive")]
-    Archive { archive: PathBuf, source: io::Error },
-    #[error("cannot unpack {archive:?}: it holds more than {limit} {what}")]
-    TooLarge { archive: PathBuf, limit: u64, what: &'static str },
-    #[error("cannot write to the image store {path:?}")]
+    #[error("cannot use {image:?}: {problem}")]
+    Malformed { image: String, problem: String },
+    #[error("{image:?} holds {}, and none is called {}", list(there), wanted.as_deref().unwrap_or("by no name at all"))]
+    NoSuchTag { image: String, wanted: Option<String>, there: Vec<String> },
+    #[error("{image:?} is not for this machine: wanted {wanted}, there is {}", list(there))]
+    Platform { image: String, wanted: Platform, there: Vec<String> },
+    #[error("a part of {image:?} is not what it should be: {expected} expected, {found} found")]
+    Digest { image: String, expected: Digest, found: Digest },
+    #[error("cannot unpack layer {layer} of {image:?}")]
+    Layer { image: String, layer: usize, source: layers::Error },
+    #[error("layer {layer} of {image:?} is not what it should be")]
+    Blob { image: String, layer: usize, source: stream::Error },
+    #[error("the image {reference} is not here")]
+    Absent { reference: String },
+    #[error("there is no image {name:?} in the store")]
+    Unknown { name: String },
+    #[error("the image {name:?} is in use by {}", list(users))]
+    InUse { name: String, users: Vec<String> },
+    #[error("cannot use the image store {path:?}")]
     Store { path: PathBuf, source: io::Error },
 }
 
 impl Error {
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Reference { .. } => Some("use dir:/path/of/a/rootfs or tar:/path/of/a/rootfs.tar[.gz|.zst]"),
-            Self::NotARoot { .. } => Some("an image is a whole root filesystem, for example made by mmdebstrap or `podman export`"),
-            Self::Store { .. } => Some("choose another place with --root, or free some space"),
-            Self::Open { .. } | Self::Entry { .. } | Self::Archive { .. } | Self::TooLarge { .. } => None,
-        }
+    /// One line for somebody who can do something about it.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            _ if self.is_full() => "free some space, or choose another place with --root",
+            Self::Reference { .. } => {
+                "use NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, tar:FILE, dir:DIR, or packages:debian/SUITE?NAME,…"
+            }
+            Self::NotARoot { .. } => "an image is a whole root filesystem, for example made by mmdebstrap or `podman export`",
+            Self::NoSuchTag { .. } => "name one of them after the path, separated by a colon",
+            Self::Platform { .. } => "get a build for this machine's architecture",
+            Self::Digest { .. } | Self::Blob { source: stream::Error::Digest { .. } | stream::Error::DiffId { .. }, .. } => {
+                "the image was damaged or tampered with: get it again, from somebody you trust"
+            }
+            Self::Layer { source: layers::Error::Limit { what, .. }, .. } => match *what {
+                "bytes" => "if the image is meant to be that large, raise --max-image-size",
+                "entries" => "if the image is meant to be that large, raise --max-image-entries",
+                _ => return None,
+            },
+            Self::Absent { reference } => {
+                return Some(format!(
+                    "`shorefast image pull {reference}` gets it, `shorefast image import FILE {reference}` takes it from a file"
+                ));
+            }
+            Self::Unknown { .. } => "`shorefast image list` shows what is there",
+            Self::InUse { .. } => "unmount first; an update needs no removal: new mounts use what is pulled under the same name",
+            Self::Store { .. } => "choose another place with --root",
+            _ => return None,
+        };
+        Some(text.to_owned())
     }
+
+    fn is_full(&self) -> bool {
+        let mut cause: Option<&dyn std::error::Error> = Some(self);
+        while let Some(error) = cause {
+            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            if matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }

@@ -4,11 +4,18 @@
 //! the store's own directory, whatever the archive says, and is used only when it is complete.
 
 pub mod store;
-pub mod unpack;
-pub mod compression;
+pub mod archive;
+pub mod source;
 pub mod reference;
 pub mod error;
+pub mod layers;
+pub mod stream;
+pub mod compression;
+pub mod manifest;
+pub mod digest;
 
+pub use digest::Digest;
 pub use error::Error;
+pub use layers::Limits;
 pub use reference::Reference;
 pub use store::Store;

@@ -1,96 +1,332 @@
-//! Where unpacked images live.
+//! Where images live once they are unpacked.
+//!
+//! ```text
+//! rootfs/HEX         an image's root filesystem, by its digest; nobody writes to it
+//! rootfs/HEX.json    what is known of it
+//! rootfs/KEY.part    one that is being unpacked, under the lock KEY.lock
+//! rootfs/HEX.gone    one that is being removed
+//! names/NAME         which digest a name stands for now
+//! blobs/             downloads, whole or begun
+//! lock               shared: about to use an image; alone: removing images
+//! ```
+//! Whatever is killed at whatever moment, `rootfs/HEX` is whole or not there.
+
+mod discard;
+mod lock;
+mod names;
+mod removal;
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::FlockOperation;
-use sha2::{Digest as _, Sha256};
+use serde::{Deserialize, Serialize};
 
+use crate::archive;
+use crate::digest::Digest;
 use crate::error::Error;
+use crate::layers::Limits;
 use crate::reference::Reference;
-use crate::unpack;
+use crate::source::Source;
+pub use crate::store::lock::Held;
+use crate::store::lock::Work;
+use crate::store::names::{Names, Pointer};
+pub use crate::store::removal::{Collected, Users};
 
 /// The image store below one directory.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
+    limits: Limits,
+}
+
+/// An image to use. While `held` is, nobody removes it; whoever keeps using it tells those who
+/// remove images, and lets go.
+#[derive(Debug)]
+pub struct Resolved {
+    pub rootfs: PathBuf,
+    /// None for a directory that is used where it is.
+    pub digest: Option<Digest>,
+    pub held: Option<Held>,
+}
+
+/// What the store knows of an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    pub digest: Digest,
+    /// The reference that it was first made from.
+    pub source: String,
+    /// Bytes in its files.
+    pub size: u64,
+    pub entries: u64,
+    /// Devices and other things that were left out.
+    pub ignored: u64,
+    /// Seconds since 1970.
+    pub created: u64,
+}
+
+/// Whether the network may be asked for what is not here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    Allowed,
+    Forbidden,
+}
+
+/// Why an image is got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Whatever is here under the name will do.
+    Any,
+    /// What the name stands for at its origin now.
+    Newest,
 }
 
 impl Store {
     /// Nothing is created before it is needed.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), limits: Limits::default() }
     }
 
-    /// The image's root filesystem, unpacked now if it has to be. Nobody writes to it afterwards.
-    pub fn resolve(&self, reference: &Reference) -> Result<PathBuf, Error> {
-        match reference {
-            Reference::Directory(path) => check_root(path).map(|()| path.clone()),
-            Reference::Tar(path) => self.unpacked(path),
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// The image's root filesystem if it is here; a few system calls, and never the network.
+    pub fn resolve(&self, reference: &Reference) -> Result<Option<Resolved>, Error> {
+        if let Reference::Directory(path) = reference {
+            return check_root(path).map(|()| Some(Resolved { rootfs: path.clone(), digest: None, held: None }));
         }
+        let held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;
+        let Some(pointer) = self.names().get(&reference.to_string()).map_err(|error| self.error(error))? else {
+            return Ok(None);
+        };
+        // An archive that is gone since it was imported is no reason to do without.
+        if fingerprint(reference).is_some_and(|now| now != pointer.fingerprint) {
+            return Ok(None);
+        }
+        let rootfs = self.rootfs(pointer.digest);
+        Ok(rootfs.is_dir().then_some(Resolved { rootfs, digest: Some(pointer.digest), held: Some(held) }))
     }
 
-    /// Removes what killed processes left half unpacked; what a live one is unpacking stays.
-    pub fn discard_unfinished(&self) {
-        let directory = self.root.join("rootfs");
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.extension().is_some_and(|end| end == "lock")
-                && let Ok(lock) = fs::File::open(&path)
-                && rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
-                && discard(&path.with_extension("part")).is_ok()
-            {
-                let _ = fs::remove_file(&path);
+    /// The image's root filesystem, got now if it has to be: by one, while the others wait.
+    pub fn obtain(&self, reference: &Reference, network: Network) -> Result<Resolved, Error> {
+        // Between its arrival and our look, somebody may have removed it.
+        const TRIES: u32 = 3;
+        for _ in 0..TRIES {
+            if let Some(resolved) = self.resolve(reference)? {
+                return Ok(resolved);
+            }
+            self.get(reference, &reference.to_string(), Wanted::Any, network)?;
+        }
+        Err(Error::Absent { reference: reference.to_string() })
+    }
+
+    /// Gets the image again. From then on its name, or `name` if given, stands for what it is now.
+    pub fn pull(&self, reference: &Reference, name: Option<&Reference>) -> Result<Digest, Error> {
+        if let Reference::Directory(path) = reference {
+            let problem = "a directory is used where it is, and need not be imported".to_owned();
+            return Err(Error::Malformed { image: format!("dir:{}", path.display()), problem });
+        }
+        self.get(reference, &name.unwrap_or(reference).to_string(), Wanted::Newest, Network::Allowed)
+    }
+
+    pub fn inspect(&self, digest: Digest) -> Result<Image, Error> {
+        let path = self.description(digest);
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Error::Unknown { name: digest.to_string() }),
+            bytes => bytes.map_err(|error| self.error(error))?,
+        };
+        serde_json::from_slice(&bytes).map_err(|error| self.error(error.into()))
+    }
+
+    /// Every image with its names; some have several, some have none.
+    pub fn list(&self) -> Result<Vec<(Image, Vec<String>)>, Error> {
+        let _held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;
+        let names = self.names().all().map_err(|error| self.error(error))?;
+        let named = |digest| names.iter().filter(|pointer| pointer.digest == digest).map(|pointer| pointer.name.clone()).collect();
+        let mut images = Vec::new();
+        for digest in self.digests().map_err(|error| self.error(error))? {
+            images.push((self.inspect(digest)?, named(digest)));
+        }
+        Ok(images)
+    }
+
+    /// Where downloads are kept until they are unpacked.
+    pub fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
+    fn get(&self, reference: &Reference, name: &str, wanted: Wanted, network: Network) -> Result<Digest, Error> {
+        // The lock goes with the process, however that ends.
+        let key = format!("name-{}", &Digest::of(name.as_bytes()).hex()[..32]);
+        let _work = Work::wait(self.work(&key, "lock")).map_err(|error| self.error(error))?;
+        if wanted == Wanted::Any
+            && let Some(Resolved { digest: Some(digest), .. }) = self.resolve(reference)?
+        {
+            return Ok(digest);
+        }
+        let fingerprint = fingerprint(reference).unwrap_or_default();
+        let source = self.find(reference, network)?;
+        let pointer = |digest| Pointer { name: name.to_owned(), digest, fingerprint: fingerprint.clone() };
+        match source.digest {
+            None => self.unpack(source, reference, &key, pointer),
+            Some(digest) => {
+                let key = digest.hex();
+                let _work = Work::wait(self.work(&key, "lock")).map_err(|error| self.error(error))?;
+                if self.rootfs(digest).is_dir() {
+                    let _held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;
+                    // Unless it was removed before we held the lock.
+                    if self.rootfs(digest).is_dir() {
+                        self.point(&pointer(digest)).map_err(|error| self.error(error))?;
+                        return Ok(digest);
+                    }
+                }
+                self.unpack(source, reference, &key, pointer)
             }
         }
     }
 
-    fn unpacked(&self, archive: &Path) -> Result<PathBuf, Error> {
-        let open = |source| Error::Open { path: archive.to_owned(), source };
-        let file = fs::File::open(archive).map_err(open)?;
-        let key = key(archive, &file.metadata().map_err(open)?);
-        let directory = self.root.join("rootfs");
-        let place = directory.join(&key);
-        if place.is_dir() {
-            return Ok(place);
+    fn find(&self, reference: &Reference, network: Network) -> Result<Source, Error> {
+        let absent = || Error::Absent { reference: reference.to_string() };
+        match archive::open(reference, &self.blobs())? {
+            Some(source) => Ok(source),
+            None if network == Network::Forbidden => Err(absent()),
+            // Registries and packages come here.
+            None => Err(absent()),
         }
-        let store = |source| Error::Store { path: directory.clone(), source };
-        fs::DirBuilder::new().recursive(true).mode(0o711).create(&directory).map_err(store)?;
-        // One unpacks, the others wait for it; the lock goes with the process, however that ends.
-        let lock_path = directory.join(format!("{key}.lock"));
-        let lock = fs::File::create(&lock_path).map_err(store)?;
-        rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(|errno| store(errno.into()))?;
+    }
+
+    /// Under the lock of `key`.
+    fn unpack(&self, source: Source, reference: &Reference, key: &str, pointer: impl Fn(Digest) -> Pointer) -> Result<Digest, Error> {
+        let part = Part::begin(self.work(key, "part")).map_err(|error| self.error(error))?;
+        let (digest, unpacked) = source.unpack(&part.path, self.limits)?;
+        check_root(&part.path).map_err(|_| not_a_root(reference))?;
+        let image = Image {
+            digest,
+            source: reference.to_string(),
+            size: unpacked.bytes,
+            entries: unpacked.entries,
+            ignored: unpacked.ignored,
+            created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        };
+        self.publish(part, &image, &pointer(digest)).map_err(|error| self.error(error))?;
+        Ok(digest)
+    }
+
+    /// In an order that leaves nothing half-done to be seen: what may fail comes first.
+    fn publish(&self, part: Part, image: &Image, pointer: &Pointer) -> io::Result<()> {
+        part.sync()?;
+        let prepared = self.names().prepare(pointer)?;
+        let description = self.description(image.digest);
+        let place = self.rootfs(image.digest);
+        let _held = lock::shared(&self.root.join("lock"))?;
         if !place.is_dir() {
-            let half = directory.join(format!("{key}.part"));
-            discard(&half).map_err(store)?;
-            fs::DirBuilder::new().mode(0o755).create(&half).map_err(store)?;
-            let unpacked = unpack::into(archive, file, &half).and_then(|()| check_root(&half).map_err(|_| not_a_root(archive)));
-            if let Err(error) = unpacked {
-                let _ = discard(&half);
-                let _ = fs::remove_file(&lock_path);
-                return Err(error);
-            }
-            fs::rename(&half, &place).map_err(store)?;
+            write_whole(&description, &serde_json::to_vec(image)?)?;
+            part.keep(&place).inspect_err(|_| drop(fs::remove_file(&description)))?;
         }
-        let _ = fs::remove_file(&lock_path);
-        Ok(place)
+        prepared.commit()
+    }
+
+    fn point(&self, pointer: &Pointer) -> io::Result<()> {
+        self.names().prepare(pointer)?.commit()
+    }
+
+    fn names(&self) -> Names {
+        Names::at(self.root.join("names"))
+    }
+
+    /// Where the image is, if it is.
+    pub fn rootfs(&self, digest: Digest) -> PathBuf {
+        self.root.join("rootfs").join(digest.hex())
+    }
+
+    fn description(&self, digest: Digest) -> PathBuf {
+        self.work(&digest.hex(), "json")
+    }
+
+    fn work(&self, key: &str, end: &str) -> PathBuf {
+        self.root.join("rootfs").join(format!("{key}.{end}"))
+    }
+
+    /// Of all whole images.
+    fn digests(&self) -> io::Result<Vec<Digest>> {
+        let entries = match fs::read_dir(self.root.join("rootfs")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut digests = Vec::new();
+        for entry in entries {
+            digests.extend(entry?.file_name().to_str().and_then(Digest::from_hex));
+        }
+        digests.sort();
+        Ok(digests)
+    }
+
+    fn error(&self, source: io::Error) -> Error {
+        Error::Store { path: self.root.clone(), source }
     }
 }
 
-fn not_a_root(archive: &Path) -> Error {
-    Error::NotARoot { path: archive.to_owned(), problem: "the archive is empty" }
+/// A directory that is being filled. Dropped: as if it had never been tried.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    done: bool,
 }
 
-/// The archive as it is now: replaced or rewritten, it is another image.
-fn key(archive: &Path, metadata: &fs::Metadata) -> String {
-    let numbers =
-        [metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime() as u64, metadata.mtime_nsec() as u64, metadata.ctime() as u64];
-    let mut hash = Sha256::new();
-    hash.update(archive.as_os_str().as_encoded_bytes());
-    numbers.iter().for_each(|number| hash.update(number.to_le_bytes()));
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+impl Part {
+    fn begin(path: PathBuf) -> io::Result<Self> {
+        discard::directory(&path)?;
+        fs::DirBuilder::new().mode(0o755).create(&path)?;
+        // Whatever the caller's umask: the client is somebody else.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(Self { path, done: false })
+    }
+
+    /// A power failure after this finds it whole.
+    fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(fs::File::open(&self.path)?)?)
+    }
+
+    fn keep(mut self, place: &Path) -> io::Result<()> {
+        fs::rename(&self.path, place)?;
+        self.done = true;
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = discard::directory(&self.path);
+        }
+    }
+}
+
+fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    use io::Write as _;
+    let new = path.with_extension("json.new");
+    let written = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
+    written.and_then(|mut file| file.write_all(content)).and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
+/// The file that it is made from, as it is now: replaced or rewritten, it is another image. `None`:
+/// there is no such file.
+fn fingerprint(reference: &Reference) -> Option<String> {
+    let path = match reference {
+        Reference::Layout { path, .. } => path.join("index.json"),
+        reference => reference.path()?.to_owned(),
+    };
+    let metadata = fs::metadata(path).ok()?;
+    let numbers = [metadata.dev(), metadata.ino(), metadata.size()];
+    let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
+    Some(format!("{numbers:?}{times:?}"))
+}
+
+fn not_a_root(reference: &Reference) -> Error {
+    Error::NotARoot { path: reference.to_string().into(), problem: "it holds no files" }
 }
 
 fn check_root(path: &Path) -> Result<(), Error> {
@@ -100,26 +336,4 @@ fn check_root(path: &Path) -> Result<(), Error> {
         entries => entries.map_err(|source| Error::Open { path: path.to_owned(), source })?,
     };
     if entries.next().is_none() { Err(wrong("it is empty")) } else { Ok(()) }
-}
-
-/// Removes what an interrupted unpacking left. Only ever a `.part` directory of ours, in which
-/// nobody mounts; still, a mount point in it stops this.
-fn discard(half: &Path) -> io::Result<()> {
-    let device = match fs::symlink_metadata(half) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        metadata => metadata?.dev(),
-    };
-    discard_on(half, device)
-}
-
-fn discard_on(directory: &Path, device: u64) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        if metadata.dev() != device {
-            return Err(io::Error::new(ErrorKind::CrossesDevices, format!("{:?} is on another filesystem", entry.path())));
-        }
-        if metadata.is_dir() { discard_on(&entry.path(), device)? } else { fs::remove_file(entry.path())? }
-    }
-    fs::remove_dir(directory)
 }

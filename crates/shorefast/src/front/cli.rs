@@ -1,7 +1,6 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,9 +13,11 @@ use shorefast_engine::request::{ClientChoice, DEFAULT_TIMEOUT, Request};
 use shorefast_engine::unmount::{self, Manner};
 use shorefast_engine::{Error, Host, client, reconcile};
 use shorefast_image::Store;
+use shorefast_image::store::Network;
 use shorefast_sandbox::Nest;
 
-use crate::front::show;
+use crate::front::image::{self, ImageArguments, LimitArguments};
+use crate::front::show::{self, print};
 use crate::report;
 
 /// Runs any mount client from a container image, without any privilege; the mount appears on the
@@ -57,6 +58,14 @@ struct Places {
     /// Where client definitions are read from
     #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_CLIENTS", default_value = client::DIRECTORY)]
     clients: PathBuf,
+    #[command(flatten)]
+    limits: LimitArguments,
+}
+
+impl Places {
+    fn store(&self) -> Store {
+        Store::at(&self.root).with_limits(self.limits.limits())
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -67,7 +76,7 @@ enum Command {
     Umount(UmountArguments),
     /// Show all mounts; never waits for a server
     List {
-        /// A JSON array of {id, target, source, fstype, client, image, mode, pid, state, since}
+        /// A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, since}
         #[arg(long)]
         json: bool,
     },
@@ -84,6 +93,8 @@ enum Command {
         follow: bool,
         target: PathBuf,
     },
+    /// Get, show and remove client images
+    Image(ImageArguments),
     /// Clean up after killed processes and ended mounts
     Reconcile {
         #[arg(long)]
@@ -105,9 +116,13 @@ struct MountArguments {
     /// Use this client definition
     #[arg(long, value_name = "FILE")]
     client_file: Option<PathBuf>,
-    /// Use this image instead of the definition's: dir:ROOTFS or tar:FILE
+    /// Use this image instead of the definition's: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE,
+    /// docker-archive:FILE, tar:FILE or dir:ROOTFS
     #[arg(long, value_name = "REF")]
     image: Option<String>,
+    /// Never ask the network: use only images that are here
+    #[arg(long)]
+    offline: bool,
     /// Print the plan as JSON and do nothing; needs no root
     #[arg(long)]
     dry_run: bool,
@@ -156,15 +171,17 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
         }
     };
     let records = Records::at(&cli.places.run_dir);
+    let store = cli.places.store();
     match cli.command {
         Command::Mount(arguments) => return mount(arguments, &cli.places, nest),
+        Command::Image(arguments) => return image::run(arguments, &store, &records),
         Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
         Command::List { json } => print(&show::list(&records, json)?),
         Command::Inspect { json, target } => print(&show::inspect(&records, &target, json)?),
         Command::Logs { follow, target } => show::logs(&records, &target, follow)?,
         Command::Reconcile { json } => {
             require_root()?;
-            print(&show::reconciled(&reconcile::all(&records, &Store::at(&cli.places.root))?, json));
+            print(&show::reconciled(&reconcile::all(&records, &store)?, json));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -196,8 +213,9 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
         print(&format!("{:#}\n", plan.to_json()));
         return Ok(ExitCode::SUCCESS);
     }
-    let host =
-        Host { run_dir: std::path::absolute(&places.run_dir).unwrap_or_else(|_| places.run_dir.clone()), images: Store::at(&places.root) };
+    let run_dir = std::path::absolute(&places.run_dir).unwrap_or_else(|_| places.run_dir.clone());
+    let network = if arguments.offline { Network::Forbidden } else { Network::Allowed };
+    let host = Host { run_dir, images: places.store(), network };
     let nest = nest.map_or_else(shorefast_engine::mount::prepare, Ok)?;
     shorefast_engine::mount::mount(&plan, &host, nest)?;
     Ok(ExitCode::SUCCESS)
@@ -223,9 +241,4 @@ fn umount(arguments: &UmountArguments, records: &Records) -> ExitCode {
 
 fn require_root() -> Result<(), Error> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NotRoot) }
-}
-
-/// A reader that went away is not our mistake.
-fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }

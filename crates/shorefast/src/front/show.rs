@@ -21,7 +21,6 @@ pub fn list(records: &Records, json: bool) -> Result<String, Error> {
     }
     let mut lines = vec![["TARGET", "SOURCE", "TYPE", "CLIENT", "STATE", "PID", "SINCE"].map(str::to_owned)];
     lines.extend(all.iter().map(|(record, state)| {
-        let shown = |bytes: &[u8]| text::escape(bytes).replace('\n', "\\012");
         [
             shown(record.target.as_os_str().as_bytes()),
             shown(record.source.as_bytes()),
@@ -35,6 +34,11 @@ pub fn list(records: &Records, json: bool) -> Result<String, Error> {
     Ok(table(&lines))
 }
 
+/// Fit for one cell of a table.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    text::escape(bytes).replace('\n', "\\012")
+}
+
 /// The documented row of `list --json`.
 fn row(record: &Record, state: State) -> Value {
     json!({
@@ -44,6 +48,7 @@ fn row(record: &Record, state: State) -> Value {
         "fstype": record.fstype,
         "client": record.client,
         "image": record.image,
+        "digest": record.digest,
         "mode": record.mode,
         "pid": record.daemon().map(|daemon| daemon.pid),
         "state": state,
@@ -70,11 +75,16 @@ pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, E
     if json {
         return Ok(format!("{value:#}\n"));
     }
+    Ok(lines(&value))
+}
+
+/// A JSON object for people: a line per key.
+pub(crate) fn lines(value: &Value) -> String {
     let lines = value.as_object().into_iter().flatten().map(|(key, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         [format!("{key}:"), value]
     });
-    Ok(table(&lines.collect::<Vec<_>>()))
+    table(&lines.collect::<Vec<_>>())
 }
 
 pub fn logs(records: &Records, target: &Path, follow: bool) -> Result<(), Error> {
@@ -116,7 +126,7 @@ fn since(record: &Record) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(record.since)).to_string()
 }
 
-fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]]) -> String {
+pub(crate) fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<_> = (0..COLUMNS).map(width).collect();
     let mut text = String::new();
@@ -126,4 +136,9 @@ fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A reader that went away is not our mistake.
+pub(crate) fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }

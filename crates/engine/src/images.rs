@@ -1,0 +1,33 @@
+//! Images and the mounts that use them: what the store cannot know by itself.
+
+use shorefast_image::store::{Collected, Users};
+use shorefast_image::{Digest, Store};
+
+use crate::error::Error;
+use crate::record::Records;
+use crate::state;
+
+/// Which images are in use, and by which targets. A mount that is being made counts; a record whose
+/// mount is gone does not.
+pub fn users(records: &Records) -> Result<Users, Error> {
+    let mut users = Users::new();
+    let mut add = |digest: Digest, user: String| users.entry(digest).or_default().push(user);
+    // Those first: one that completes meanwhile is found below, and twice does no harm.
+    for (id, digest) in records.images_of_unfinished()? {
+        add(digest, format!("a mount that is being made ({id})"));
+    }
+    for record in records.all()? {
+        if let Some(digest) = record.digest.filter(|_| state::of(&record).is_some()) {
+            add(digest, record.target.display().to_string());
+        }
+    }
+    Ok(users)
+}
+
+pub fn remove(store: &Store, records: &Records, name: &str) -> Result<(), Error> {
+    store.remove(name, || users(records))
+}
+
+pub fn collect(store: &Store, records: &Records) -> Result<Collected, Error> {
+    store.collect(|| users(records))
+}

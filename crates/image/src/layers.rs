@@ -1,0 +1,135 @@
+//! Archives applied on top of each other, below one directory and nowhere else.
+//!
+//! On the other side is whoever wrote the image: any name, link, size or header is possible. The
+//! kernel resolves every path within the directory, limits are counted while the archive streams
+//! in, and what could mean something outside of the image is not taken from it: set-uid and set-gid
+//! bits, devices and FIFOs, and all extended attributes but `user.*`.
+
+mod apply;
+mod entries;
+mod entry;
+mod hide;
+mod limits;
+mod parents;
+mod pax;
+mod sparse;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::layers::limits::Budget;
+pub use crate::layers::limits::Limits;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read it")]
+    Read(#[source] io::Error),
+    #[error("not a readable archive: {0}")]
+    Malformed(&'static str),
+    #[error("entry {path:?}")]
+    Entry { path: PathBuf, source: io::Error },
+    #[error("more than {limit} {what}")]
+    Limit { what: &'static str, limit: u64 },
+    #[error("cannot write to {path:?}")]
+    Root { path: PathBuf, source: io::Error },
+}
+
+/// What an archive means by its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// A layer of an image: `.wh.` names hide what the layers below hold.
+    Layer,
+    /// A whole root filesystem: every name is a name.
+    Plain,
+    /// Of a distribution: a directory in it may be a link to a directory here, as with merged /usr.
+    Package,
+}
+
+/// What came out of all layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Content of files.
+    pub bytes: u64,
+    pub entries: u64,
+    /// Devices, FIFOs and types that nobody knows.
+    pub ignored: u64,
+}
+
+/// A directory to which layers are applied, the lowest first.
+#[derive(Debug)]
+pub struct Unpacking {
+    root: OwnedFd,
+    budget: Budget,
+    done: Unpacked,
+    layers: u64,
+}
+
+impl Unpacking {
+    pub fn into(directory: &Path, limits: Limits) -> Result<Self, Error> {
+        let root = rustix::fs::open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let root = root.map_err(|errno| Error::Root { path: directory.to_owned(), source: errno.into() })?;
+        Ok(Self { root, budget: Budget::new(limits), done: Unpacked::default(), layers: 0 })
+    }
+
+    /// Applies a layer. `wants`: whether to take an entry, by its path without a leading slash.
+    pub fn apply(&mut self, archive: impl BufRead, rules: Rules, wants: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
+        self.budget.spend_layer()?;
+        let below = if self.layers == 0 { apply::Below::Nothing } else { apply::Below::Layers };
+        self.layers += 1;
+        let entries = entries::Entries::new(archive, &mut self.budget);
+        apply::layer(self.root.as_fd(), entries, apply::Terms { rules, below }, wants, &mut self.done)
+    }
+
+    /// How much may still follow the end of the archive that was read last.
+    pub fn bytes_left(&self) -> u64 {
+        self.budget.bytes_left()
+    }
+
+    pub fn finish(self) -> Unpacked {
+        Unpacked { entries: self.budget.entries(), ..self.done }
+    }
+}
+
+/// A file in an archive that is read where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Member {
+    File {
+        offset: u64,
+        size: u64,
+    },
+    /// To another member, by its path in the archive.
+    Link(Vec<u8>),
+}
+
+/// What is where in an archive of archives. Reads only the headers.
+pub fn members(archive: &File) -> Result<HashMap<Vec<u8>, Member>, Error> {
+    let length = archive.metadata().map_err(Error::Read)?.len();
+    // The archive is here already: how long it is cannot be its surprise.
+    let mut budget = Budget::new(Limits { bytes: u64::MAX, entries: MEMBERS, ..Limits::default() });
+    let mut entries = entries::Entries::of_file(archive.try_clone().map_err(Error::Read)?, &mut budget);
+    let mut members = HashMap::new();
+    while let Some(entry) = entries.next()? {
+        let Ok(path) = entry::cleaned(&entry.path, &Limits::default()) else { continue };
+        let member = match entry.kind {
+            entry::Kind::File => Member::File { offset: entries.position().map_err(Error::Read)?, size: entry.stored },
+            entry::Kind::Symlink(target) => Member::Link(parents::joined(entry::split(&path).0, &target)),
+            entry::Kind::HardLink(target) => Member::Link(parents::joined(b"", &target)),
+            _ => continue,
+        };
+        if let Member::File { offset, size } = &member
+            && offset.checked_add(*size).is_none_or(|end| end > length)
+        {
+            return Err(Error::Malformed("it ends in the middle of a file"));
+        }
+        members.insert(path, member);
+    }
+    Ok(members)
+}
+
+/// An image has some hundred layers at most.
+const MEMBERS: u64 = 20_000;

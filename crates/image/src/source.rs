@@ -1,0 +1,69 @@
+//! An image that was found, and the way from its layers to a directory.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::layers::{Limits, Rules, Unpacked, Unpacking};
+use crate::stream::{Expected, Stream};
+
+/// A blob's bytes, as they were distributed.
+pub type Blob = Box<dyn Read + Send>;
+
+/// All that is needed to unpack an image; nothing of it has been read.
+#[derive(Debug)]
+pub struct Source {
+    /// As it was asked for, to say in errors.
+    pub name: String,
+    /// `None`: it is the digest of its only layer, known when that was read.
+    pub digest: Option<Digest>,
+    /// The lowest first.
+    pub layers: Vec<Layer>,
+}
+
+pub struct Layer {
+    /// May take its time: a layer may still be on its way.
+    pub open: Box<dyn FnOnce() -> Result<Blob, Error> + Send>,
+    pub expected: Expected,
+    pub rules: Rules,
+    /// Which of its entries to take, by path without a leading slash.
+    pub wants: fn(&[u8]) -> bool,
+}
+
+impl Layer {
+    pub fn new(rules: Rules, expected: Expected, open: impl FnOnce() -> Result<Blob, Error> + Send + 'static) -> Self {
+        Self { open: Box::new(open), expected, rules, wants: |_| true }
+    }
+}
+
+impl std::fmt::Debug for Layer {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Layer").field("expected", &self.expected).field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// Unpacks all layers into the empty `directory`. What is there after an error is of no use.
+    pub fn unpack(self, directory: &Path, limits: Limits) -> Result<(Digest, Unpacked), Error> {
+        let image = self.name;
+        let failed = |layer: usize| {
+            let image = image.clone();
+            move |source| Error::Layer { image, layer, source }
+        };
+        let mut unpacking = Unpacking::into(directory, limits).map_err(failed(0))?;
+        let mut last = None;
+        for (number, layer) in self.layers.into_iter().enumerate() {
+            let number = number + 1;
+            let unreadable =
+                |source: io::Error| Error::Layer { image: image.clone(), layer: number, source: crate::layers::Error::Read(source) };
+            let mut stream = Stream::start((layer.open)()?, layer.expected).map_err(unreadable)?;
+            unpacking.apply(&mut stream, layer.rules, layer.wants).map_err(failed(number))?;
+            let found = stream.finish(unpacking.bytes_left());
+            last = Some(found.map_err(|source| Error::Blob { image: image.clone(), layer: number, source })?);
+        }
+        let digest = self.digest.or(last.map(|last| last.digest));
+        let digest = digest.ok_or_else(|| Error::Malformed { image: image.clone(), problem: "it has no layers".to_owned() })?;
+        Ok((digest, unpacking.finish()))
+    }
+}

@@ -1,0 +1,144 @@
+//! Removing images: never one that a live mount uses, never what somebody is about to use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+
+use serde::Serialize;
+
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::reference::Reference;
+use crate::store::lock::{self, Work};
+use crate::store::{Store, discard};
+
+/// Which images live mounts use, and who: the caller knows, the store does not.
+pub type Users = BTreeMap<Digest, Vec<String>>;
+
+/// What a collection removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Collected {
+    pub images: Vec<Digest>,
+    /// Bytes in the files of those images.
+    pub bytes: u64,
+    /// Downloads that nobody continues, and unpackings that were killed.
+    pub leftovers: u64,
+}
+
+impl Store {
+    /// Which image somebody means: by reference, by digest, or by the first digits of one.
+    pub fn named(&self, text: &str) -> Result<Digest, Error> {
+        let unknown = || Error::Unknown { name: text.to_owned() };
+        let names = self.names().all().map_err(|error| self.error(error))?;
+        let name = text.parse::<Reference>().map(|reference| reference.to_string());
+        if let Some(pointer) = names.iter().find(|pointer| name.as_ref().is_ok_and(|name| *name == pointer.name)) {
+            return Ok(pointer.digest);
+        }
+        const SHORTEST: usize = 6;
+        let digits = text.strip_prefix("sha256:").unwrap_or(text);
+        let all = self.digests().map_err(|error| self.error(error))?;
+        let mut fitting = all.into_iter().filter(|digest| digits.len() >= SHORTEST && digest.hex().starts_with(digits));
+        match (fitting.next(), fitting.next()) {
+            (Some(digest), None) => Ok(digest),
+            _ => Err(unknown()),
+        }
+    }
+
+    /// Removes the name, and the image with its last name. By digest, the image with all its names.
+    /// `users` is asked while nobody can become one.
+    pub fn remove<E: From<Error>>(&self, text: &str, users: impl FnOnce() -> Result<Users, E>) -> Result<(), E> {
+        self.clear_away().map_err(|error| self.error(error))?;
+        let held = lock::alone(&self.root.join("lock")).map_err(|error| self.error(error))?;
+        let digest = self.named(text)?;
+        let all = self.names().all().map_err(|error| self.error(error))?;
+        let own: Vec<_> = all.into_iter().filter(|pointer| pointer.digest == digest).map(|pointer| pointer.name).collect();
+        let name = text.parse::<Reference>().map(|reference| reference.to_string()).unwrap_or_default();
+        let is_last = own.len() <= 1 || !own.contains(&name);
+        if is_last && let Some(users) = users()?.remove(&digest) {
+            return Err(Error::InUse { name: text.to_owned(), users }.into());
+        }
+        for pointer in own.iter().filter(|own| is_last || **own == name) {
+            self.names().remove(pointer).map_err(|error| self.error(error))?;
+        }
+        if is_last {
+            self.put_away(digest).map_err(|error| self.error(error))?;
+        }
+        drop(held);
+        self.clear_away().map_err(|error| self.error(error))?;
+        Ok(())
+    }
+
+    /// Removes images that have neither a name nor a user, and what killed processes left.
+    pub fn collect<E: From<Error>>(&self, users: impl FnOnce() -> Result<Users, E>) -> Result<Collected, E> {
+        let mut collected = Collected::default();
+        self.clear_away().map_err(|error| self.error(error))?;
+        let held = lock::alone(&self.root.join("lock")).map_err(|error| self.error(error))?;
+        let users = users()?;
+        let names = self.names().all().map_err(|error| self.error(error))?;
+        let named: BTreeSet<_> = names.iter().map(|pointer| pointer.digest).collect();
+        for digest in self.digests().map_err(|error| self.error(error))? {
+            if named.contains(&digest) || users.contains_key(&digest) {
+                continue;
+            }
+            collected.bytes += self.inspect(digest).map_or(0, |image| image.size);
+            self.put_away(digest).map_err(|error| self.error(error))?;
+            collected.images.push(digest);
+        }
+        drop(held);
+        self.clear_away().map_err(|error| self.error(error))?;
+        collected.leftovers = self.discard_unfinished();
+        Ok(collected)
+    }
+
+    /// Removes what killed processes left; what a live one is at stays. Returns how many.
+    pub fn discard_unfinished(&self) -> u64 {
+        let mut count = 0;
+        for entry in fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|end| end == "lock")
+                && let Ok(Some(_work)) = Work::try_take(path.clone())
+            {
+                count += u64::from(path.with_extension("part").exists() && discard::directory(&path.with_extension("part")).is_ok());
+            }
+        }
+        if let Ok(_held) = lock::alone(&self.root.join("lock")) {
+            self.names().discard_unfinished();
+        }
+        let _ = self.clear_away();
+        count + self.discard_blobs()
+    }
+
+    /// Nobody continues a download while nobody is at work.
+    fn discard_blobs(&self) -> u64 {
+        let working = fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten();
+        if working.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "lock")) {
+            return 0;
+        }
+        let mut count = 0;
+        for entry in fs::read_dir(self.blobs()).into_iter().flatten().flatten() {
+            count += u64::from(fs::remove_file(entry.path()).is_ok());
+        }
+        count
+    }
+
+    /// Out of everybody's sight at once; clearing it away takes longer and needs no lock.
+    fn put_away(&self, digest: Digest) -> io::Result<()> {
+        fs::rename(self.rootfs(digest), self.work(&digest.hex(), "gone"))?;
+        let _ = fs::remove_file(self.description(digest));
+        Ok(())
+    }
+
+    fn clear_away(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|end| end == "gone") {
+                match discard::directory(&path) {
+                    // Somebody else clears it away as well.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    result => result?,
+                }
+            }
+        }
+        Ok(())
+    }
+}

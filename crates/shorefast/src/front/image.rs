@@ -1,0 +1,195 @@
+//! `shorefast image …`: what is in the store, and how it gets there and goes.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use shorefast_engine::record::Records;
+use shorefast_engine::{Error, images};
+use shorefast_image::store::{Image, Users};
+use shorefast_image::{Limits, Reference, Store};
+
+use crate::front::show;
+use crate::report;
+
+#[derive(Debug, Args)]
+pub struct ImageArguments {
+    #[command(subcommand)]
+    command: ImageCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ImageCommand {
+    /// Get an image, or the newest of its name; live mounts keep theirs
+    Pull {
+        /// NAME[:TAG] of a registry, oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], tar:FILE
+        #[arg(value_name = "REF", required = true)]
+        references: Vec<String>,
+    },
+    /// Take an image from a file, to be used under a name
+    Import {
+        #[arg(value_name = "REF")]
+        reference: String,
+        /// As in `--image NAME`; default: the reference itself
+        name: Option<String>,
+    },
+    /// Show all images
+    List {
+        /// A JSON array of {name, names, digest, size, used_by, source, created}
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show all that is known about one image
+    Inspect {
+        #[arg(long)]
+        json: bool,
+        /// A name, a digest, or the first digits of one
+        name: String,
+    },
+    /// Remove names, and images with their last name; refuses what a live mount uses
+    Remove {
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+    },
+    /// Remove images that have neither a name nor a user, and what killed processes left
+    Gc {
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How large an image may be. Also for those that a mount gets.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits of images")]
+pub struct LimitArguments {
+    /// Refuse images that are larger, unpacked
+    #[arg(long, global = true, value_name = "SIZE", env = "SHOREFAST_MAX_IMAGE_SIZE", default_value = "16G", value_parser = shorefast_engine::client::parse_size)]
+    max_image_size: u64,
+    /// Refuse images with more files
+    #[arg(long, global = true, value_name = "COUNT", env = "SHOREFAST_MAX_IMAGE_ENTRIES", default_value_t = Limits::default().entries)]
+    max_image_entries: u64,
+}
+
+impl LimitArguments {
+    pub fn limits(&self) -> Limits {
+        Limits { bytes: self.max_image_size, entries: self.max_image_entries, ..Limits::default() }
+    }
+}
+
+pub fn run(arguments: ImageArguments, store: &Store, records: &Records) -> Result<ExitCode, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::NotRoot);
+    }
+    match arguments.command {
+        ImageCommand::Pull { references } => return Ok(each(&references, |text| pull(store, text, None))),
+        ImageCommand::Import { reference, name } => pull(store, &reference, name.as_deref())?,
+        ImageCommand::List { json } => show::print(&list(store, records, json)?),
+        ImageCommand::Inspect { json, name } => show::print(&inspect(store, records, &name, json)?),
+        ImageCommand::Remove { names } => return Ok(each(&names, |name| images::remove(store, records, name))),
+        ImageCommand::Gc { json } => {
+            let collected = images::collect(store, records)?;
+            show::print(&if json {
+                format!("{:#}\n", json!(collected))
+            } else {
+                let count = collected.images.len();
+                format!("{count} images removed ({}), {} leftovers\n", size(collected.bytes), collected.leftovers)
+            });
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Each is tried; the first failure decides the exit code.
+fn each(texts: &[String], act: impl Fn(&str) -> Result<(), Error>) -> ExitCode {
+    let mut result = ExitCode::SUCCESS;
+    for text in texts {
+        if let Err(error) = act(text) {
+            let code = report::failure(&error);
+            result = if result == ExitCode::SUCCESS { code } else { result };
+        }
+    }
+    result
+}
+
+fn pull(store: &Store, text: &str, name: Option<&str>) -> Result<(), Error> {
+    let reference: Reference = text.parse()?;
+    let name = name.map(str::parse::<Reference>).transpose()?;
+    let digest = store.pull(&reference, name.as_ref())?;
+    show::print(&format!("{digest}\n"));
+    Ok(())
+}
+
+fn list(store: &Store, records: &Records, json: bool) -> Result<String, Error> {
+    let users = images::users(records)?;
+    let images = store.list()?;
+    if json {
+        let rows: Vec<_> = images.iter().flat_map(|(image, names)| rows(image, names, &users)).collect();
+        return Ok(format!("{:#}\n", Value::from(rows)));
+    }
+    let mut lines = vec![["NAME", "DIGEST", "SIZE", "USED BY"].map(str::to_owned)];
+    for (image, names) in &images {
+        let used_by = users.get(&image.digest).map_or_else(|| "-".to_owned(), |users| users.join(" "));
+        let short = image.digest.hex()[..12].to_owned();
+        let names = if names.is_empty() { &["-".to_owned()][..] } else { names };
+        lines.extend(names.iter().map(|name| [show::shown(name.as_bytes()), short.clone(), size(image.size), used_by.clone()]));
+    }
+    Ok(show::table(&lines))
+}
+
+/// The documented rows of `image list --json`: one per name, one with no name for an image without.
+fn rows(image: &Image, names: &[String], users: &Users) -> Vec<Value> {
+    let row = |name: Option<&String>| {
+        json!({
+            "name": name,
+            "names": names,
+            "digest": image.digest,
+            "size": image.size,
+            "used_by": users.get(&image.digest).cloned().unwrap_or_default(),
+            "source": image.source,
+            "created": image.created,
+        })
+    };
+    if names.is_empty() { vec![row(None)] } else { names.iter().map(|name| row(Some(name))).collect() }
+}
+
+fn inspect(store: &Store, records: &Records, name: &str, json: bool) -> Result<String, Error> {
+    let digest = store.named(name)?;
+    let image = store.inspect(digest)?;
+    let names: Vec<_> = store.list()?.into_iter().filter(|(other, _)| other.digest == digest).flat_map(|(_, names)| names).collect();
+    let value = json!({
+        "names": names,
+        "digest": image.digest,
+        "size": image.size,
+        "entries": image.entries,
+        "ignored": image.ignored,
+        "source": image.source,
+        "created": image.created,
+        "rootfs": store.rootfs(digest).display().to_string(),
+        "used_by": images::users(records)?.remove(&digest).unwrap_or_default(),
+    });
+    Ok(if json { format!("{value:#}\n") } else { show::lines(&value) })
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if value < 9.95 && unit > 0 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        let rows = [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (9_960_000, "10 MB"), (123_456_789, "123 MB"), (999_600_000, "1.0 GB")];
+        for (bytes, expected) in rows {
+            assert_eq!(size(bytes), expected);
+        }
+    }
+}
