@@ -38,17 +38,23 @@ pub(crate) fn check() -> Result<()> {
 
 fn generate() -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let command = Cli::command();
-    let mut files = vec![(PathBuf::from("docs/man/shorefast.1"), page(command.clone(), "shorefast")?)];
-    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
-        let name = format!("shorefast-{}", subcommand.get_name());
-        files.push((PathBuf::from(format!("docs/man/{name}.1")), page(subcommand.clone(), &name)?));
-    }
+    let mut files = Vec::new();
+    add_pages(&command, "shorefast", &mut files)?;
     for (shell, name) in [(Shell::Bash, "shorefast.bash"), (Shell::Zsh, "_shorefast"), (Shell::Fish, "shorefast.fish")] {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut command.clone(), "shorefast", &mut script);
         files.push((PathBuf::from("docs/completions").join(name), script));
     }
     Ok(files)
+}
+
+/// One page per command, and those of its own commands.
+fn add_pages(command: &clap::Command, name: &str, files: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<()> {
+    files.push((PathBuf::from(format!("docs/man/{name}.1")), page(command.clone(), name)?));
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        add_pages(subcommand, &format!("{name}-{}", subcommand.get_name()), files)?;
+    }
+    Ok(())
 }
 
 fn page(command: clap::Command, name: &str) -> Result<Vec<u8>> {
