@@ -69,6 +69,8 @@ fn build() -> Result<PathBuf> {
         Command::new("cargo")
             .args(["build", "--quiet", "--release", "--target", machine, "--manifest-path"])
             .arg(Path::new(DIRECTORY).join("Cargo.toml"))
+            .arg("--target-dir")
+            .arg(Path::new(DIRECTORY).join("target"))
             .env("RUSTFLAGS", FLAGS.join(" ")),
     )?;
     Ok(Path::new(DIRECTORY).join("target").join(machine).join("release"))
