@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,12 @@ impl Client {
         &self.settings
     }
 
+    /// Ends what other threads are waiting for. What they ask for afterwards goes over new connections.
+    pub fn interrupt(&self) {
+        let agents = std::mem::take(&mut *self.agents.lock().unwrap_or_else(PoisonError::into_inner));
+        agents.into_values().for_each(Agent::shutdown);
+    }
+
     /// A small answer, at most `limit` bytes of it: more is an error. Asks again where that may help.
     pub fn get(&self, request: &Request, limit: u64) -> Result<Answer, Error> {
         let mut round = 0;
@@ -93,7 +100,7 @@ impl Client {
             if round >= self.settings.attempts {
                 return result;
             }
-            self.pause_after(round - 1, asked_for);
+            self.pause_after(round - 1, asked_for, &AtomicBool::new(false));
         }
     }
 
@@ -125,7 +132,8 @@ impl Client {
         let mut authorization = request.authorization.as_deref();
         for _ in 0..redirect::LIMIT {
             self.settings.plain_http.check(&url)?;
-            let mut builder = self.agent(&url)?.get(url.as_str());
+            let agent = self.agent(&url)?;
+            let mut builder = ureq::http::Request::builder().uri(url.as_str());
             for accept in &request.accept {
                 builder = builder.header("accept", accept);
             }
@@ -135,7 +143,18 @@ impl Client {
             if from > 0 {
                 builder = builder.header("range", format!("bytes={from}-"));
             }
-            let response = builder.call().map_err(|error| self.failure(&url, error))?;
+            let answered = match &request.form {
+                None => builder.body(()).map_err(ureq::Error::from).and_then(|request| agent.run(request)),
+                Some(form) => {
+                    let builder = builder.method("POST").header("content-type", "application/x-www-form-urlencoded");
+                    builder.body(form.as_str()).map_err(ureq::Error::from).and_then(|request| agent.run(request))
+                }
+            };
+            let response = answered.map_err(|error| self.failure(&url, error))?;
+            // What was sent may be secret: it is not sent on.
+            if request.form.is_some() && redirect::is_redirection(response.status().as_u16()) {
+                return Err(Error::Redirect { url: shown(&url), problem: "what it was sent is for nobody else" });
+            }
             if !redirect::is_redirection(response.status().as_u16()) {
                 return Ok((url, response));
             }
@@ -184,8 +203,12 @@ impl Client {
         Ok(Agent::with_parts(builder.build(), DefaultConnector::new(), Names))
     }
 
-    pub(crate) fn pause_after(&self, round: u32, asked_for: Option<Duration>) {
-        std::thread::sleep(retry::pause(round, self.settings.first_pause, asked_for, retry::any_spread()));
+    pub(crate) fn pause_after(&self, round: u32, asked_for: Option<Duration>, stop: &AtomicBool) {
+        const GLANCE: Duration = Duration::from_millis(20);
+        let until = Instant::now() + retry::pause(round, self.settings.first_pause, asked_for, retry::any_spread());
+        while Instant::now() < until && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
+        }
     }
 
     /// ureq's errors in our words.

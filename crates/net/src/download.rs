@@ -14,7 +14,7 @@ use crate::client::{Client, seconds};
 use crate::error::Error;
 use crate::hash::Hash;
 use crate::pace::{Pace, Verdict};
-use crate::part::{Mismatch, Opened, Origin, Part};
+use crate::part::{self, Mismatch, Opened, Origin, Part};
 use crate::progress::{Progress, Task};
 use crate::request::{Request, shown};
 
@@ -56,7 +56,7 @@ impl Size {
 }
 
 impl Client {
-    /// A file that is there already is taken as it is: only verified files get their names.
+    /// A file that is there already is looked at, not fetched again: it may have survived a power failure, or not.
     pub fn download(&self, item: &Download<'_>, progress: &dyn Progress) -> Result<(), Error> {
         self.download_unless(item, progress, &AtomicBool::new(false))
     }
@@ -83,8 +83,9 @@ impl Client {
         failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    fn download_unless(&self, item: &Download<'_>, progress: &dyn Progress, stop: &AtomicBool) -> Result<(), Error> {
-        if item.to.exists() {
+    /// Ends with [`Error::Stopped`] soon after `stop` is set; what it has stays for the next try.
+    pub fn download_unless(&self, item: &Download<'_>, progress: &dyn Progress, stop: &AtomicBool) -> Result<(), Error> {
+        if part::is_whole(item.to, item.size.total(), item.hash)? {
             return Ok(());
         }
         let Opened::Unfinished(mut part) = Part::open(item.to, item.hash, item.size.limit())? else {
@@ -152,7 +153,7 @@ impl Transfer<'_> {
             sources = still;
             round = if part.written() >= before + WORTH_IT { 0 } else { round + 1 };
             if round < self.client.settings.attempts && !sources.is_empty() {
-                self.client.pause_after(round, asked_for);
+                self.client.pause_after(round, asked_for, self.stop);
             }
         }
         Err(last)
@@ -160,6 +161,9 @@ impl Transfer<'_> {
 
     /// One answer of one source, to its end.
     fn once(&self, source: &Request, part: &mut Part) -> Result<(), Failure> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Failure::OurOwn(Error::Stopped));
+        }
         let (url, response) = self.client.exchange(source, part.written())?;
         self.take_position(&url, &response, part)?;
         self.copy(&url, response, part)?;
@@ -208,10 +212,11 @@ impl Transfer<'_> {
         let patience = self.client.settings.stall_timeout;
         let mut pace = Pace::new(patience, Instant::now());
         loop {
+            let read = reader.read(&mut buffer);
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Failure::OurOwn(Error::Stopped));
             }
-            let n = reader.read(&mut buffer).map_err(|error| self.client.failure(url, error.into()))?;
+            let n = read.map_err(|error| self.client.failure(url, error.into()))?;
             if n == 0 {
                 break;
             }

@@ -42,6 +42,38 @@ pub(crate) enum Opened {
     Unfinished(Box<Part>),
 }
 
+/// Whether the file is there and what it has to be; if it is not that, it goes. Without a hash, being there has to do.
+pub(crate) fn is_whole(target: &Path, size: Option<u64>, expected: Option<Hash>) -> Result<bool, Error> {
+    let failed = |source| Error::File { path: target.to_owned(), source };
+    let mut file = match File::open(target) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        file => file.map_err(failed)?,
+    };
+    let right_size = size.is_none_or(|size| file.metadata().is_ok_and(|there| there.len() == size));
+    let right = match expected {
+        Some(expected) if right_size => {
+            let mut hasher = expected.hasher();
+            feed(&mut file, |data| hasher.update(data)).map_err(failed)?;
+            hasher.finish() == expected
+        }
+        _ => right_size,
+    };
+    if !right {
+        fs::remove_file(target).map_err(failed)?;
+    }
+    Ok(right)
+}
+
+fn feed(file: &mut File, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(()),
+            n => take(&buffer[..n]),
+        }
+    }
+}
+
 impl Part {
     /// Waits for another process that downloads the same file. What an earlier attempt left is kept
     /// only if a hash can tell whether it fits.
@@ -68,18 +100,13 @@ impl Part {
     }
 
     fn take_up(&mut self) -> io::Result<()> {
-        let mut buffer = vec![0; 256 * 1024];
-        loop {
-            match self.file.read(&mut buffer)? {
-                0 => break,
-                n => {
-                    self.written += n as u64;
-                    if let Some(hasher) = &mut self.hasher {
-                        hasher.update(&buffer[..n]);
-                    }
-                }
+        let (hasher, written) = (&mut self.hasher, &mut self.written);
+        feed(&mut self.file, |data| {
+            *written += data.len() as u64;
+            if let Some(hasher) = hasher {
+                hasher.update(data);
             }
-        }
+        })?;
         self.origin = Origin::Several;
         Ok(())
     }
@@ -181,6 +208,21 @@ mod tests {
         }
         fs::write(directory.path().join("blob.part"), b"abc").unwrap();
         assert_eq!(unfinished(&target, None).written(), 0);
+    }
+
+    #[test]
+    fn a_file_under_the_name_is_what_it_has_to_be_or_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("blob");
+        let right = Some(Hash::sha256_of(b"right"));
+        assert!(!is_whole(&target, Some(5), right).unwrap());
+        fs::write(&target, b"right").unwrap();
+        assert!(is_whole(&target, Some(5), right).unwrap());
+        for wrong in [b"".as_slice(), b"wrong"] {
+            fs::write(&target, wrong).unwrap();
+            assert!(!is_whole(&target, Some(5), right).unwrap());
+            assert!(!target.exists());
+        }
     }
 
     #[test]

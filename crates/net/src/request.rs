@@ -13,6 +13,8 @@ pub struct Request {
     pub(crate) url: Url,
     pub(crate) accept: Vec<String>,
     pub(crate) authorization: Option<String>,
+    /// Sent instead of asking: token servers want that.
+    pub(crate) form: Option<String>,
 }
 
 impl Request {
@@ -26,7 +28,7 @@ impl Request {
         let cleared = url.set_username("").and_then(|()| url.set_password(None));
         cleared.map_err(|()| Error::Address { text: shown(&url), problem: "it cannot hold a host" })?;
         url.set_fragment(None);
-        let request = Self { url, accept: Vec::new(), authorization: None };
+        let request = Self { url, accept: Vec::new(), authorization: None, form: None };
         Ok(match login {
             Some((user, password)) => request.with_login(&user, &password),
             None => request,
@@ -54,6 +56,12 @@ impl Request {
     #[must_use]
     pub fn with_bearer(mut self, token: &str) -> Self {
         self.authorization = Some(format!("Bearer {token}"));
+        self
+    }
+
+    #[must_use]
+    pub fn with_form(mut self, fields: &[(&str, &str)]) -> Self {
+        self.form = Some(url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish());
         self
     }
 

@@ -219,6 +219,20 @@ fn credentials_are_not_forwarded_to_another_host() {
 }
 
 #[test]
+fn a_form_is_sent_once_and_to_nobody_else() {
+    let server = Server::start(|number, _, stream| match number {
+        0 => reply(stream, "200 OK", "", b"thanks"),
+        _ => reply(stream, "307 Moved", "location: http://127.0.0.1:1/\r\n", b""),
+    });
+    let request = Request::parse(&server.url("/token")).unwrap().with_form(&[("a", "x y"), ("b", "&")]);
+    assert_eq!(client().get(&request, 100).unwrap().body, b"thanks");
+    let received = server.received().remove(0);
+    assert_eq!((received.line.as_str(), received.header("content-length")), ("POST /token HTTP/1.1", Some("11")));
+    let error = client().get(&request, 100).unwrap_err();
+    assert!(matches!(error, Error::Redirect { .. }), "{error}");
+}
+
+#[test]
 fn redirections_end_and_do_not_lead_to_plain_http() {
     let round = Server::start(|_, _, stream| reply(stream, "302 Found", "location: /again\r\n", b""));
     let error = client().get(&Request::parse(&round.url("/")).unwrap(), 100).unwrap_err();
