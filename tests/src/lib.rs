@@ -6,6 +6,7 @@
 pub mod servers;
 
 pub mod client;
+pub mod layout;
 pub mod host;
 mod leftovers;
 
@@ -21,3 +22,4 @@ pub mod wait;
 pub use client::{Client, Way};
 pub use command::Ran;
 pub use host::{Host, Root};
+pub use layout::Layout;

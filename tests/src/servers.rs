@@ -3,11 +3,15 @@
 
 mod gluster;
 mod http;
+mod meddler;
+pub mod registry;
 mod s3;
 mod sshd;
 mod webdav;
 
 pub use gluster::Gluster;
+pub use meddler::{Meddler, Mischief};
+pub use registry::Registry;
 pub use s3::S3;
 pub use sshd::Sshd;
 pub use webdav::Webdav;

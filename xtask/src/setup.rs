@@ -7,12 +7,14 @@ use anyhow::{Result, ensure};
 use crate::{apt, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 21] = [
+const PACKAGES: [&str; 23] = [
+    "apache2-utils",
     "attr",
     "bindfs",
     "buildah",
     "ca-certificates",
     "davfs2",
+    "docker-registry",
     "e2fsprogs",
     "fuse3",
     "glusterfs-server",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::digest::Digest;
 use crate::manifest::Platform;
-use crate::{layers, stream};
+use crate::{layers, registry, stream};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -27,6 +27,8 @@ pub enum Error {
     Layer { image: String, layer: usize, source: layers::Error },
     #[error("layer {layer} of {image:?} is not what it should be")]
     Blob { image: String, layer: usize, source: stream::Error },
+    #[error("cannot get {image} from a registry")]
+    Registry { image: String, source: Box<registry::Error> },
     #[error("the image {reference} is not here")]
     Absent { reference: String },
     #[error("there is no image {name:?} in the store")]
@@ -61,6 +63,7 @@ impl Error {
                     "`shorefast image pull {reference}` gets it, `shorefast image import FILE {reference}` takes it from a file"
                 ));
             }
+            Self::Registry { source, .. } => source.hint()?,
             Self::Unknown { .. } => "`shorefast image list` shows what is there",
             Self::InUse { .. } => "unmount first; an update needs no removal: new mounts use what is pulled under the same name",
             Self::Store { .. } => "choose another place with --root",

@@ -5,9 +5,11 @@
 
 pub mod store;
 pub mod archive;
+pub mod remote;
 pub mod source;
 pub mod reference;
 pub mod error;
+pub mod registry;
 pub mod layers;
 pub mod stream;
 pub mod compression;

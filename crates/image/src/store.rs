@@ -20,15 +20,18 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use shorefast_net::{Progress, Silent};
 
 use crate::archive;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::layers::Limits;
 use crate::reference::Reference;
+use crate::remote;
 use crate::source::Source;
 pub use crate::store::lock::Held;
 use crate::store::lock::Work;
@@ -40,6 +43,17 @@ pub use crate::store::removal::{Collected, Users};
 pub struct Store {
     root: PathBuf,
     limits: Limits,
+    progress: Watcher,
+}
+
+/// Who is told how downloads go.
+#[derive(Clone)]
+struct Watcher(Arc<dyn Progress>);
+
+impl std::fmt::Debug for Watcher {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Watcher")
+    }
 }
 
 /// An image to use. While `held` is, nobody removes it; whoever keeps using it tells those who
@@ -86,11 +100,15 @@ enum Wanted {
 impl Store {
     /// Nothing is created before it is needed.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), limits: Limits::default() }
+        Self { root: root.into(), limits: Limits::default(), progress: Watcher(Arc::new(Silent)) }
     }
 
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    pub fn with_progress(self, progress: Arc<dyn Progress>) -> Self {
+        Self { progress: Watcher(progress), ..self }
     }
 
     /// The image's root filesystem if it is here; a few system calls, and never the network.
@@ -190,11 +208,12 @@ impl Store {
 
     fn find(&self, reference: &Reference, network: Network) -> Result<Source, Error> {
         let absent = || Error::Absent { reference: reference.to_string() };
-        match archive::open(reference, &self.blobs())? {
-            Some(source) => Ok(source),
-            None if network == Network::Forbidden => Err(absent()),
-            // Registries and packages come here.
-            None => Err(absent()),
+        match (archive::open(reference, &self.blobs())?, reference) {
+            (Some(source), _) => Ok(source),
+            (None, _) if network == Network::Forbidden => Err(absent()),
+            (None, Reference::Registry(name)) => remote::open(name, &self.blobs(), &self.progress.0),
+            // Packages come here.
+            (None, _) => Err(absent()),
         }
     }
 

@@ -1,0 +1,173 @@
+//! Images in registries: a name in, the image's documents and then its layers out.
+//!
+//! A registry, its mirrors and everything between are not trusted: every document and every layer is
+//! what its digest says, or is not used. Mirrors are asked first and given up for the registry itself.
+
+mod fetch;
+mod session;
+mod challenge;
+pub mod credentials;
+mod helper;
+pub mod hosts;
+pub mod error;
+pub mod name;
+
+pub use credentials::Credentials;
+pub use error::Error;
+pub use fetch::{Blob, Coming};
+pub use hosts::Hosts;
+pub use name::Name;
+
+use shorefast_net::{Client, PlainHttp, Settings};
+
+use crate::digest::Digest;
+use crate::manifest::{self, Config, Document, Manifest, Platform};
+use crate::registry::session::Session;
+
+/// What a registry is asked for. What comes is told by its content.
+const MEDIA_TYPES: [&str; 4] = [
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+];
+
+/// How often a place is asked when there is another one to go to.
+const ATTEMPTS_WITH_ALTERNATIVE: u32 = 2;
+
+/// Where images come from, and who asks.
+#[derive(Clone, Debug)]
+pub struct Registries {
+    pub hosts: Hosts,
+    pub credentials: Credentials,
+    pub settings: Settings,
+}
+
+/// An image that was found: everything about it but its layers.
+#[derive(Debug)]
+pub struct Image {
+    /// Of the manifest for this platform: what the image is, for ever.
+    pub digest: Digest,
+    /// Of what the name stands for: an index, or the manifest itself.
+    pub named: Digest,
+    /// Lowest first.
+    pub layers: Vec<Layer>,
+    /// Best first.
+    sessions: Vec<Session>,
+}
+
+/// One layer: as it is distributed, and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Of the blob, compressed or not.
+    pub digest: Digest,
+    pub size: u64,
+    /// Of the plain archive.
+    pub diff_id: Digest,
+}
+
+impl Registries {
+    /// As this machine is set up: its registries.toml, its logins, its proxies.
+    pub fn of_this_machine() -> Result<Self, Error> {
+        let settings = Settings::from_environment().map_err(|source| Error::Fetch { host: "registries".to_owned(), source })?;
+        Ok(Self { hosts: Hosts::read(hosts::FILE.as_ref())?, credentials: Credentials::from_environment(), settings })
+    }
+
+    /// The image that `name` stands for now.
+    pub fn find(&self, name: &Name, platform: &Platform) -> Result<Image, Error> {
+        let mut sessions = self.sessions(name);
+        let (winner, (named, bytes)) = first(&sessions, |session| document(session, &name.wanted(), name.digest))?;
+        // Who has it is asked first for the rest; who failed, last.
+        sessions.rotate_left(winner);
+        let image = name.to_string();
+        let (digest, manifest) = descend(&sessions, &image, platform, named, &bytes)?;
+        let (_, config) = first(&sessions, |session| small_blob(session, manifest.config.digest))?;
+        let config = manifest::parse_config(&config).map_err(|problem| Error::Malformed { image: image.clone(), problem })?;
+        config.check_platform(platform).map_err(|source| foreign(&image, source))?;
+        Ok(Image { digest, named, layers: layers(&image, &manifest, &config)?, sessions })
+    }
+
+    fn sessions(&self, name: &Name) -> Vec<Session> {
+        let endpoints = self.hosts.endpoints(name);
+        let last = endpoints.len().saturating_sub(1);
+        let session = |(position, endpoint): (usize, hosts::Endpoint)| {
+            let attempts = if position < last { ATTEMPTS_WITH_ALTERNATIVE } else { self.settings.attempts };
+            let mut ca_files = self.settings.ca_files.clone();
+            ca_files.extend(endpoint.ca.clone());
+            let plain_http = PlainHttp::OnlyFrom(self.hosts.plain());
+            let settings = Settings { ca_files, plain_http, attempts, ..self.settings.clone() };
+            Session::new(endpoint, Client::new(&settings), self.credentials.clone())
+        };
+        endpoints.into_iter().enumerate().map(session).collect()
+    }
+}
+
+/// The manifest for `platform`, through as many indexes as it takes.
+fn descend(sessions: &[Session], image: &str, platform: &Platform, named: Digest, bytes: &[u8]) -> Result<(Digest, Manifest), Error> {
+    let malformed = |problem| Error::Malformed { image: image.to_owned(), problem };
+    let (mut digest, mut document_found) = (named, manifest::parse(bytes).map_err(malformed)?);
+    for _ in 0..manifest::NESTING {
+        match document_found {
+            Document::Manifest(manifest) => return Ok((digest, manifest)),
+            Document::Index(builds) => {
+                digest = manifest::choose(&builds, platform).map_err(|source| foreign(image, source))?.digest;
+                let (_, (_, bytes)) = first(sessions, |session| document(session, &digest.to_string(), Some(digest)))?;
+                document_found = manifest::parse(&bytes).map_err(malformed)?;
+            }
+        }
+    }
+    Err(malformed("its indexes lead from one to the next without an end".to_owned()))
+}
+
+fn layers(image: &str, manifest: &Manifest, config: &Config) -> Result<Vec<Layer>, Error> {
+    let malformed = |problem| Error::Malformed { image: image.to_owned(), problem };
+    let diff_ids = &config.rootfs.diff_ids;
+    if diff_ids.len() != manifest.layers.len() {
+        return Err(malformed(format!("it has {} layers, but its configuration lists {}", manifest.layers.len(), diff_ids.len())));
+    }
+    if let Some(other) = manifest.layers.iter().find(|layer| !manifest::is_layer(&layer.media_type)) {
+        return Err(malformed(format!("it has a layer of type {:?}, which is no archive of files", other.media_type)));
+    }
+    let both = manifest.layers.iter().zip(diff_ids);
+    Ok(both.map(|(layer, diff_id)| Layer { digest: layer.digest, size: layer.size, diff_id: *diff_id }).collect())
+}
+
+fn foreign(image: &str, source: manifest::NoneFits) -> Error {
+    Error::Foreign { image: image.to_owned(), wanted: source.wanted, there: source.there }
+}
+
+/// A manifest or index, and its digest, verified where we know it beforehand.
+fn document(session: &Session, wanted: &str, expected: Option<Digest>) -> Result<(Digest, Vec<u8>), Error> {
+    let answer = session.get(&format!("manifests/{wanted}"), &MEDIA_TYPES, manifest::LONGEST)?;
+    if answer.status == 404 {
+        let separator = if expected.is_some() { '@' } else { ':' };
+        let name = format!("{}{separator}{wanted}", session.endpoint.repository);
+        return Err(Error::Missing { host: session.endpoint.host.clone(), name });
+    }
+    let announced = answer.header("docker-content-digest").and_then(|text| text.parse().ok());
+    let body = answer.success().map_err(|source| session.failed(source))?;
+    let digest = Digest::of(&body);
+    Ok((digest, verified(session, expected.or(announced).unwrap_or(digest), body)?))
+}
+
+fn small_blob(session: &Session, digest: Digest) -> Result<Vec<u8>, Error> {
+    let answer = session.get(&format!("blobs/{digest}"), &[], manifest::LONGEST)?;
+    verified(session, digest, answer.success().map_err(|source| session.failed(source))?)
+}
+
+fn verified(session: &Session, expected: Digest, body: Vec<u8>) -> Result<Vec<u8>, Error> {
+    let found = Digest::of(&body);
+    if found == expected { Ok(body) } else { Err(Error::WrongDigest { host: session.endpoint.host.clone(), expected, found }) }
+}
+
+/// The first place that has it. The last one's error counts: that is the registry itself.
+fn first<T>(sessions: &[Session], ask: impl Fn(&Session) -> Result<T, Error>) -> Result<(usize, T), Error> {
+    let mut last = None;
+    for (position, session) in sessions.iter().enumerate() {
+        match ask(session) {
+            Ok(found) => return Ok((position, found)),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| Error::Malformed { image: String::new(), problem: "its registry has no address".to_owned() }))
+}

@@ -1,0 +1,223 @@
+//! Talking with one place that may have an image: answers its challenge once, remembers the token.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use shorefast_net::{Answer, Client, Request, Url};
+
+use crate::registry::challenge::Challenge;
+use crate::registry::credentials::{Credentials, Login};
+use crate::registry::error::Error;
+use crate::registry::hosts::Endpoint;
+
+/// What registries mean when they do not say how long a token lives.
+const TOKEN_LIFE: Duration = Duration::from_secs(60);
+/// Better ask again than be refused in between.
+const MARGIN: Duration = Duration::from_secs(10);
+const TOKEN_ANSWER: u64 = 256 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) client: Client,
+    credentials: Credentials,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    acquaintance: Acquaintance,
+    challenge: Option<Challenge>,
+    permit: Option<Permit>,
+}
+
+/// Whether we know what this place demands, if anything.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Acquaintance {
+    #[default]
+    Never,
+    Met,
+}
+
+/// What is shown with every request.
+#[derive(Clone)]
+enum Permit {
+    Password { user: String, password: String },
+    Token { text: String, until: Instant },
+}
+
+impl std::fmt::Debug for Permit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Permit(…)")
+    }
+}
+
+impl Session {
+    pub(crate) fn new(endpoint: Endpoint, client: Client, credentials: Credentials) -> Self {
+        Self { endpoint, client, credentials, state: Mutex::default() }
+    }
+
+    /// A small answer to `path` below the repository, once we are let in.
+    pub(crate) fn get(&self, path: &str, accept: &[&str], limit: u64) -> Result<Answer, Error> {
+        let answer = self.client.get(&self.request(path)?.accepting(accept), limit).map_err(|source| self.failed(source))?;
+        self.state().acquaintance = Acquaintance::Met;
+        if answer.status != 401 {
+            return Ok(answer);
+        }
+        self.challenged(&answer)?;
+        let answer = self.client.get(&self.request(path)?.accepting(accept), limit).map_err(|source| self.failed(source))?;
+        if matches!(answer.status, 401 | 403) { Err(self.refused()) } else { Ok(answer) }
+    }
+
+    /// With the permit that we have by now.
+    pub(crate) fn request(&self, path: &str) -> Result<Request, Error> {
+        let address = self.endpoint.base.join(path).map_err(|_| self.failed(not_an_address(path)))?;
+        let request = Request::to(address).map_err(|source| self.failed(source))?;
+        Ok(match self.permit()? {
+            Some(Permit::Password { user, password }) => request.with_login(&user, &password),
+            Some(Permit::Token { text, .. }) => request.with_bearer(&text),
+            None => request,
+        })
+    }
+
+    /// The next request asks for a permit anew. For tokens that were withdrawn while a download was under way.
+    pub(crate) fn forget(&self) {
+        self.state().permit = None;
+    }
+
+    /// A place that served no manifest yet is asked who it wants to see, so that blobs can be downloaded from it.
+    pub(crate) fn introduce(&self) -> Result<(), Error> {
+        if self.state().acquaintance == Acquaintance::Met {
+            return Ok(());
+        }
+        self.get("/v2/", &[], TOKEN_ANSWER).map(|_| ())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn permit(&self) -> Result<Option<Permit>, Error> {
+        let mut state = self.state();
+        let Some(challenge) = state.challenge.clone() else {
+            return Ok(None);
+        };
+        let fresh = match &state.permit {
+            Some(Permit::Token { until, .. }) => Instant::now() < *until,
+            Some(Permit::Password { .. }) => true,
+            None => false,
+        };
+        if !fresh {
+            state.permit = Some(self.obtain(&challenge)?);
+        }
+        Ok(state.permit.clone())
+    }
+
+    fn challenged(&self, answer: &Answer) -> Result<(), Error> {
+        let challenge = Challenge::among(answer.headers("www-authenticate"));
+        let challenge = challenge.ok_or_else(|| Error::Challenge { host: self.endpoint.host.clone() })?;
+        *self.state() = State { acquaintance: Acquaintance::Met, challenge: Some(challenge), permit: None };
+        Ok(())
+    }
+
+    fn obtain(&self, challenge: &Challenge) -> Result<Permit, Error> {
+        let login = self.credentials.find(&self.endpoint.host, &self.endpoint.repository)?;
+        match (challenge, login) {
+            (Challenge::Basic, Some(Login::Password { user, password })) => Ok(Permit::Password { user, password }),
+            (_, Some(Login::Token(text))) => Ok(Permit::Token { text, until: Instant::now() + TOKEN_LIFE }),
+            (Challenge::Bearer { realm, service, .. }, login) => self.token(realm, service.as_deref(), login),
+            (Challenge::Basic, Some(Login::Identity(_))) => Err(self.refused()),
+            (Challenge::Basic, None) => Err(self.unknown()),
+        }
+    }
+
+    /// Without a login too: public images of large registries need a token, and anybody gets one.
+    fn token(&self, realm: &Url, service: Option<&str>, login: Option<Login>) -> Result<Permit, Error> {
+        let scope = format!("repository:{}:pull", self.endpoint.repository);
+        let known = login.is_some();
+        let request = match login {
+            Some(Login::Identity(token)) => {
+                let service = service.unwrap_or_default();
+                let form = [
+                    ("grant_type", "refresh_token"),
+                    ("service", service),
+                    ("scope", &scope),
+                    ("client_id", "shorefast"),
+                    ("refresh_token", &token),
+                ];
+                Request::to(realm.clone()).map(|request| request.with_form(&form))
+            }
+            Some(Login::Password { user, password }) => {
+                Request::to(Challenge::token_address(realm, service, &scope)).map(|request| request.with_login(&user, &password))
+            }
+            Some(Login::Token(_)) | None => Request::to(Challenge::token_address(realm, service, &scope)),
+        };
+        let request = request.map_err(|source| self.failed(source))?;
+        let answer = self.client.get(&request, TOKEN_ANSWER).map_err(|source| self.failed(source))?;
+        if matches!(answer.status, 400 | 401 | 403) {
+            return Err(if known { self.refused() } else { self.unknown() });
+        }
+        let body = answer.success().map_err(|source| self.failed(source))?;
+        read_token(&body).ok_or_else(|| Error::Challenge { host: self.endpoint.host.clone() })
+    }
+
+    fn refused(&self) -> Error {
+        let Endpoint { host, repository, .. } = self.endpoint.clone();
+        // An anonymous token that does not suffice means: somebody else's would.
+        match self.credentials.find(&host, &repository) {
+            Ok(None) => Error::NoCredentials { host, repository },
+            _ => Error::WrongCredentials { host, repository },
+        }
+    }
+
+    fn unknown(&self) -> Error {
+        Error::NoCredentials { host: self.endpoint.host.clone(), repository: self.endpoint.repository.clone() }
+    }
+
+    pub(crate) fn failed(&self, source: shorefast_net::Error) -> Error {
+        match source {
+            shorefast_net::Error::Status { status: 401 | 403, .. } => self.refused(),
+            source => Error::Fetch { host: self.endpoint.host.clone(), source },
+        }
+    }
+}
+
+fn not_an_address(path: &str) -> shorefast_net::Error {
+    shorefast_net::Error::Address { text: path.to_owned(), problem: "it is no path" }
+}
+
+fn read_token(body: &[u8]) -> Option<Permit> {
+    #[derive(Deserialize)]
+    struct Token {
+        token: Option<String>,
+        access_token: Option<String>,
+        expires_in: Option<u64>,
+    }
+    let answer: Token = serde_json::from_slice(body).ok()?;
+    let text = answer.token.or(answer.access_token).filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()))?;
+    let life = answer.expires_in.map_or(TOKEN_LIFE, |seconds| Duration::from_secs(seconds.clamp(1, 86_400)));
+    // A token of a few seconds is better used than asked for again with every request.
+    let margin = MARGIN.min(life / 2);
+    Some(Permit::Token { text, until: Instant::now() + life - margin })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_read_under_both_names_and_checked() {
+        let text = |body: &str| match read_token(body.as_bytes()) {
+            Some(Permit::Token { text, until }) => Some((text, until > Instant::now())),
+            _ => None,
+        };
+        let good = Some(("abc".to_owned(), true));
+        for body in [r#"{"token":"abc"}"#, r#"{"access_token":"abc","expires_in":300}"#, r#"{"token":"abc","expires_in":1}"#] {
+            assert_eq!(text(body), good, "{body}");
+        }
+        for body in ["", "{}", r#"{"token":""}"#, r#"{"token":"a\r\nx: y"}"#, r#"{"token":"a","expires_in":-1}"#] {
+            assert_eq!(text(body), None, "{body}");
+        }
+    }
+}

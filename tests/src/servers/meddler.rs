@@ -1,0 +1,104 @@
+//! Something between a client and a plain HTTP server that does what networks and bad proxies do: cuts connections, changes bytes.
+//! It counts what it lets through, so that a test can tell a download that was taken up from one that began anew.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mischief {
+    /// Every connection ends after this many bytes of answers.
+    CutAfter(u64),
+    /// After this many bytes of answers, to whomever, nothing comes any more.
+    DieAfter(u64),
+    /// The byte at this place of every longer connection's answers is another one.
+    FlipAt(u64),
+}
+
+#[derive(Debug)]
+pub struct Meddler {
+    pub address: SocketAddr,
+    passed: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Meddler {
+    pub fn start(server: SocketAddr, mischief: Mischief) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let passed = Arc::new(AtomicU64::new(0));
+        let over = Arc::new(AtomicBool::new(false));
+        let (counter, end) = (Arc::clone(&passed), Arc::clone(&over));
+        let accepting = thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if end.load(Ordering::Relaxed) {
+                    return;
+                }
+                let counter = Arc::clone(&counter);
+                thread::spawn(move || drop(meddle(client, server, mischief, &counter)));
+            }
+        });
+        Self { address, passed, over, accepting: Some(accepting) }
+    }
+
+    /// Bytes of answers that clients got, headers included.
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Meddler {
+    /// A thread that stays keeps the test's network.
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(self.address));
+        drop(self.accepting.take().map(JoinHandle::join));
+    }
+}
+
+fn meddle(client: TcpStream, server: SocketAddr, mischief: Mischief, counter: &AtomicU64) -> std::io::Result<()> {
+    let server = TcpStream::connect(server)?;
+    let (mut questions, mut questioned) = (client.try_clone()?, server.try_clone()?);
+    thread::spawn(move || {
+        let copied = std::io::copy(&mut questions, &mut questioned);
+        drop(questioned.shutdown(Shutdown::Write));
+        copied
+    });
+    let result = pass(&server, &client, mischief, counter);
+    drop(client.shutdown(Shutdown::Both));
+    drop(server.shutdown(Shutdown::Both));
+    result
+}
+
+fn pass(mut from: &TcpStream, mut to: &TcpStream, mischief: Mischief, counter: &AtomicU64) -> std::io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut position = 0;
+    loop {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let mut data = &mut buffer[..count];
+        match mischief {
+            Mischief::CutAfter(limit) => data = &mut data[..count.min(usize::try_from(limit - position).unwrap_or(count))],
+            Mischief::DieAfter(limit) => {
+                let left = limit.saturating_sub(counter.load(Ordering::Relaxed));
+                data = &mut data[..count.min(usize::try_from(left).unwrap_or(count))];
+            }
+            Mischief::FlipAt(place) => {
+                if let Some(byte) = place.checked_sub(position).and_then(|offset| data.get_mut(usize::try_from(offset).ok()?)) {
+                    *byte ^= 1;
+                }
+            }
+        }
+        to.write_all(data)?;
+        position += data.len() as u64;
+        counter.fetch_add(data.len() as u64, Ordering::Relaxed);
+        if data.len() < count || mischief == Mischief::CutAfter(position) {
+            return Ok(());
+        }
+    }
+}
