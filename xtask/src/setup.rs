@@ -7,8 +7,9 @@ use anyhow::{Result, ensure};
 use crate::{apt, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 23] = [
+const PACKAGES: [&str; 25] = [
     "apache2-utils",
+    "apt-utils",
     "attr",
     "bindfs",
     "buildah",
@@ -18,6 +19,7 @@ const PACKAGES: [&str; 23] = [
     "e2fsprogs",
     "fuse3",
     "glusterfs-server",
+    "gnupg",
     "iproute2",
     "mmdebstrap",
     "openssh-server",
