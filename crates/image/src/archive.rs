@@ -34,5 +34,5 @@ pub fn open(reference: &Reference, scratch: &Path) -> Result<Option<Source>, Err
 fn tar(path: &Path, name: String) -> Result<Source, Error> {
     let file = File::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
     let layer = Layer::new(Rules::Plain, Expected::default(), move || Ok(Box::new(file) as Blob));
-    Ok(Source { name, digest: None, layers: vec![layer] })
+    Ok(Source::of_layers(name, None, vec![layer]))
 }

@@ -29,6 +29,10 @@ pub enum Error {
     Blob { image: String, layer: usize, source: stream::Error },
     #[error("cannot get {image} from a registry")]
     Registry { image: String, source: Box<registry::Error> },
+    #[error("cannot make an image of packages")]
+    Packages(#[from] shorefast_packages::Error),
+    #[error("cannot unpack the package {package}")]
+    Package { package: String, source: layers::Error },
     #[error("the image {reference} is not here")]
     Absent { reference: String },
     #[error("there is no image {name:?} in the store")]
@@ -53,7 +57,8 @@ impl Error {
             Self::Digest { .. } | Self::Blob { source: stream::Error::Digest { .. } | stream::Error::DiffId { .. }, .. } => {
                 "the image was damaged or tampered with: get it again, from somebody you trust"
             }
-            Self::Layer { source: layers::Error::Limit { what, .. }, .. } => match *what {
+            Self::Layer { source: layers::Error::Limit { what, .. }, .. }
+            | Self::Package { source: layers::Error::Limit { what, .. }, .. } => match *what {
                 "bytes" => "if the image is meant to be that large, raise --max-image-size",
                 "entries" => "if the image is meant to be that large, raise --max-image-entries",
                 _ => return None,
@@ -64,6 +69,7 @@ impl Error {
                 ));
             }
             Self::Registry { source, .. } => source.hint()?,
+            Self::Packages(error) => error.hint()?,
             Self::Unknown { .. } => "`shorefast image list` shows what is there",
             Self::InUse { .. } => "unmount first; an update needs no removal: new mounts use what is pulled under the same name",
             Self::Store { .. } => "choose another place with --root",

@@ -17,7 +17,7 @@ mod sparse;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -83,6 +83,11 @@ impl Unpacking {
         self.layers += 1;
         let entries = entries::Entries::new(archive, &mut self.budget);
         apply::layer(self.root.as_fd(), entries, apply::Terms { rules, below }, wants, &mut self.done)
+    }
+
+    /// Where they are applied.
+    pub fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
     }
 
     /// How much may still follow the end of the archive that was read last.

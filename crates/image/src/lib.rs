@@ -4,6 +4,7 @@
 //! the store's own directory, whatever the archive says, and is used only when it is complete.
 
 pub mod store;
+pub mod packaged;
 pub mod archive;
 pub mod remote;
 pub mod source;

@@ -32,5 +32,5 @@ pub fn open(name: &RegistryName, blobs: &Path, progress: &Arc<dyn Progress>) -> 
         Layer::new(Rules::Layer, expected, open)
     };
     let layers = found.fetch(blobs, progress).into_iter().map(layer).collect();
-    Ok(Source { name: image.clone(), digest, layers })
+    Ok(Source::of_layers(image.clone(), digest, layers))
 }

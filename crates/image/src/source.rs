@@ -11,6 +11,13 @@ use crate::stream::{Expected, Stream};
 /// A blob's bytes, as they were distributed.
 pub type Blob = Box<dyn Read + Send>;
 
+/// Whether the network may be asked for what is not here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    Allowed,
+    Forbidden,
+}
+
 /// All that is needed to unpack an image; nothing of it has been read.
 #[derive(Debug)]
 pub struct Source {
@@ -18,8 +25,14 @@ pub struct Source {
     pub name: String,
     /// `None`: it is the digest of its only layer, known when that was read.
     pub digest: Option<Digest>,
+    pub content: Content,
+}
+
+pub enum Content {
     /// The lowest first.
-    pub layers: Vec<Layer>,
+    Layers(Vec<Layer>),
+    /// Who puts it together himself.
+    Made(Box<dyn FnOnce(&mut Unpacking) -> Result<(), Error> + Send>),
 }
 
 pub struct Layer {
@@ -43,7 +56,20 @@ impl std::fmt::Debug for Layer {
     }
 }
 
+impl std::fmt::Debug for Content {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Layers(layers) => out.debug_tuple("Layers").field(layers).finish(),
+            Self::Made(_) => out.debug_tuple("Made").finish_non_exhaustive(),
+        }
+    }
+}
+
 impl Source {
+    pub fn of_layers(name: String, digest: Option<Digest>, layers: Vec<Layer>) -> Self {
+        Self { name, digest, content: Content::Layers(layers) }
+    }
+
     /// Unpacks all layers into the empty `directory`. What is there after an error is of no use.
     pub fn unpack(self, directory: &Path, limits: Limits) -> Result<(Digest, Unpacked), Error> {
         let image = self.name;
@@ -53,7 +79,14 @@ impl Source {
         };
         let mut unpacking = Unpacking::into(directory, limits).map_err(failed(0))?;
         let mut last = None;
-        for (number, layer) in self.layers.into_iter().enumerate() {
+        let layers = match self.content {
+            Content::Layers(layers) => layers,
+            Content::Made(make) => {
+                make(&mut unpacking)?;
+                Vec::new()
+            }
+        };
+        for (number, layer) in layers.into_iter().enumerate() {
             let number = number + 1;
             let unreadable =
                 |source: io::Error| Error::Layer { image: image.clone(), layer: number, source: crate::layers::Error::Read(source) };

@@ -25,13 +25,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use shorefast_net::{Progress, Silent};
+use shorefast_packages::{Lock, Wishes};
 
 use crate::archive;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::layers::Limits;
+use crate::packaged::{self, Means};
 use crate::reference::Reference;
 use crate::remote;
+pub use crate::source::Network;
 use crate::source::Source;
 pub use crate::store::lock::Held;
 use crate::store::lock::Work;
@@ -79,13 +82,6 @@ pub struct Image {
     pub ignored: u64,
     /// Seconds since 1970.
     pub created: u64,
-}
-
-/// Whether the network may be asked for what is not here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Network {
-    Allowed,
-    Forbidden,
 }
 
 /// Why an image is got.
@@ -187,9 +183,28 @@ impl Store {
         }
         let fingerprint = fingerprint(reference).unwrap_or_default();
         let source = self.find(reference, network)?;
+        self.take(source, reference, &key, name, fingerprint)
+    }
+
+    /// What the packages of a lock are, under a name.
+    pub fn build(&self, lock: Lock, name: &Reference, network: Network) -> Result<Digest, Error> {
+        let made_from: Reference = lock.packages.parse()?;
+        let key = format!("name-{}", &Digest::of(name.to_string().as_bytes()).hex()[..32]);
+        let _work = Work::wait(self.work(&key, "lock")).map_err(|error| self.error(error))?;
+        let source = packaged::source(lock, self.means(network))?;
+        self.take(source, &made_from, &key, &name.to_string(), String::new())
+    }
+
+    /// With what packages are got for this store.
+    pub fn means(&self, network: Network) -> Means {
+        Means { cache: self.root.join("packages"), network, progress: Arc::clone(&self.progress.0) }
+    }
+
+    /// Unpacks what was found, unless it is here under another name.
+    fn take(&self, source: Source, reference: &Reference, key: &str, name: &str, fingerprint: String) -> Result<Digest, Error> {
         let pointer = |digest| Pointer { name: name.to_owned(), digest, fingerprint: fingerprint.clone() };
         match source.digest {
-            None => self.unpack(source, reference, &key, pointer),
+            None => self.unpack(source, reference, key, pointer),
             Some(digest) => {
                 let key = digest.hex();
                 let _work = Work::wait(self.work(&key, "lock")).map_err(|error| self.error(error))?;
@@ -212,7 +227,11 @@ impl Store {
             (Some(source), _) => Ok(source),
             (None, _) if network == Network::Forbidden => Err(absent()),
             (None, Reference::Registry(name)) => remote::open(name, &self.blobs(), &self.progress.0),
-            // Packages come here.
+            (None, Reference::Packages(_)) => {
+                let spec = reference.to_string().parse().map_err(shorefast_packages::Error::from)?;
+                let means = self.means(network);
+                packaged::source(packaged::lock(&spec, &Wishes::default(), &means)?, means)
+            }
             (None, _) => Err(absent()),
         }
     }

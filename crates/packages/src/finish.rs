@@ -65,7 +65,10 @@ pub fn layer(root: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     add("etc/group", 0o644, group().as_bytes())?;
     add("etc/shadow", 0o640, shadow().as_bytes())?;
     add("etc/nsswitch.conf", 0o644, NAME_SERVICES.as_bytes())?;
-    add(BUNDLE, 0o644, &image.certificates()?)?;
+    let certificates = image.certificates()?;
+    if !certificates.is_empty() {
+        add(BUNDLE, 0o644, &certificates)?;
+    }
     for (link, target) in ALTERNATIVES {
         let target = target.replace("{triplet}", triplet());
         let directory = link.rsplit_once('/').map_or("", |(directory, _)| directory);

@@ -4,16 +4,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use shorefast_net as net;
+
 use crate::apt;
 use crate::error::Error;
 use crate::sources::Machine;
 
-/// Which proxy apt is told to use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AptProxies {
-    pub http: Option<String>,
-    pub https: Option<String>,
-}
+/// Where an administrator says which archives to use.
+pub const CONFIGURATION: &str = "/etc/shorefast/packages.toml";
 
 /// `configuration` need not exist. A file of apt's that cannot be read is as good as none.
 pub fn read(configuration: &Path, distribution: &str) -> Result<Machine, Error> {
@@ -42,13 +40,24 @@ fn read_below(root: &Path, configuration: &Path, distribution: &str) -> Result<M
     Ok(Machine { configuration, apt: entries, suite, keyrings })
 }
 
-pub fn apt_proxies() -> AptProxies {
+/// Who fetches from archives: through the proxies of the environment or else of apt. Plain HTTP is fine, as everything is signed.
+pub fn client() -> Result<net::Client, Error> {
     let directory = Path::new("/etc/apt");
-    let all: String =
-        files(&directory.join("apt.conf.d"), &["conf", ""]).iter().chain([&directory.join("apt.conf")]).map(|file| text(file)).collect();
-    // "DIRECT" means none, and is what happens anyway.
-    let proxy = |name| apt::setting(&all, name).filter(|proxy| proxy.contains("://"));
-    AptProxies { http: proxy("Acquire::http::Proxy"), https: proxy("Acquire::https::Proxy") }
+    let files = files(&directory.join("apt.conf.d"), &["conf", ""]);
+    let apt: String = files.iter().chain([&directory.join("apt.conf")]).map(|file| text(file)).collect();
+    let proxies = net::Proxies::from_variables(|name| std::env::var(name).ok().or_else(|| apt_proxy(&apt, name)));
+    let proxies = proxies.map_err(|source| Error::Fetch { what: "packages".to_owned(), source })?;
+    Ok(net::Client::new(&net::Settings { proxies, plain_http: net::PlainHttp::Allowed, ..net::Settings::default() }))
+}
+
+/// What apt says in place of an environment variable. "DIRECT" means none, and is what happens anyway.
+fn apt_proxy(configuration: &str, variable: &str) -> Option<String> {
+    let name = match variable {
+        "http_proxy" => "Acquire::http::Proxy",
+        "https_proxy" => "Acquire::https::Proxy",
+        _ => return None,
+    };
+    apt::setting(configuration, name).filter(|proxy| proxy.contains("://"))
 }
 
 fn own_suite(os_release: &str, distribution: &str) -> Option<String> {

@@ -4,6 +4,7 @@ pub mod front {
     //! Protocols in, requests out. Nothing is decided here.
     pub mod cli;
     pub mod image;
+    pub mod build;
     pub mod internal;
     pub mod show;
 }

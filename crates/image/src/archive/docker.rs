@@ -48,7 +48,7 @@ pub(crate) fn open(files: Files, name: &str, tag: Option<&str>) -> Result<Source
         let files = Arc::clone(&files);
         Layer::new(Rules::Layer, Expected { diff_id: Some(diff_id), ..Expected::default() }, move || files.open(&path))
     };
-    Ok(Source { name: name.to_owned(), digest: Some(digest), layers: saved.layers.into_iter().zip(diff_ids).map(layer).collect() })
+    Ok(Source::of_layers(name.to_owned(), Some(digest), saved.layers.into_iter().zip(diff_ids).map(layer).collect()))
 }
 
 fn tagged(all: Vec<Saved>, name: &str, tag: Option<&str>) -> Result<Saved, Error> {

@@ -37,7 +37,7 @@ pub(crate) fn open(files: Files, name: &str, tag: Option<&str>) -> Result<Source
         let expected = Expected { digest: Some(descriptor.digest), size: Some(descriptor.size), diff_id: Some(*diff_id) };
         Layer::new(Rules::Layer, expected, move || files.open(&blob))
     };
-    Ok(Source { name: name.to_owned(), digest: Some(digest), layers: found.layers.iter().zip(diff_ids).map(layer).collect() })
+    Ok(Source::of_layers(name.to_owned(), Some(digest), found.layers.iter().zip(diff_ids).map(layer).collect()))
 }
 
 /// The entries called `tag`. Without a tag, there must be one image, in however many builds.

@@ -9,7 +9,7 @@ use shorefast_engine::{Error, images};
 use shorefast_image::store::{Image, Users};
 use shorefast_image::{Limits, Reference, Store};
 
-use crate::front::show;
+use crate::front::{build, show};
 use crate::report;
 
 #[derive(Debug, Args)]
@@ -33,6 +33,8 @@ enum ImageCommand {
         /// As in `--image NAME`; default: the reference itself
         name: Option<String>,
     },
+    /// Make an image straight from distribution packages, verified, without running anything of theirs
+    Build(build::BuildArguments),
     /// Show all images
     List {
         /// A JSON array of {name, names, digest, size, used_by, source, created}
@@ -83,6 +85,7 @@ pub fn run(arguments: ImageArguments, store: &Store, records: &Records) -> Resul
     match arguments.command {
         ImageCommand::Pull { references } => return Ok(each(&references, |text| pull(store, text, None))),
         ImageCommand::Import { reference, name } => pull(store, &reference, name.as_deref())?,
+        ImageCommand::Build(arguments) => show::print(&format!("{}\n", build::run(&arguments, store)?)),
         ImageCommand::List { json } => show::print(&list(store, records, json)?),
         ImageCommand::Inspect { json, name } => show::print(&inspect(store, records, &name, json)?),
         ImageCommand::Remove { names } => return Ok(each(&names, |name| images::remove(store, records, name))),

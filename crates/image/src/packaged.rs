@@ -1,0 +1,69 @@
+//! Images made of distribution packages: which ones is decided here and now, then each is unpacked in its turn.
+
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use shorefast_net as net;
+pub use shorefast_packages::{Error as PackagesError, Lock, Spec, Wishes};
+use shorefast_packages::{Supply, ahead, finish, lock, machine, rules, skeleton};
+
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::layers::{Rules, Unpacking};
+use crate::source::{Content, Network, Source};
+
+/// With what packages are got.
+#[derive(Clone)]
+pub struct Means {
+    /// Where downloads are kept.
+    pub cache: PathBuf,
+    pub network: Network,
+    pub progress: Arc<dyn net::Progress>,
+}
+
+impl std::fmt::Debug for Means {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Means").field("cache", &self.cache).field("network", &self.network).finish_non_exhaustive()
+    }
+}
+
+impl Means {
+    fn with<T>(&self, act: impl FnOnce(&Supply<'_>) -> Result<T, PackagesError>) -> Result<T, PackagesError> {
+        let client = machine::client()?;
+        let network = match self.network {
+            Network::Allowed => shorefast_packages::Network::Use(&client),
+            Network::Forbidden => shorefast_packages::Network::Avoid,
+        };
+        act(&Supply { cache: &self.cache, network, progress: &*self.progress })
+    }
+}
+
+/// Which packages exactly.
+pub fn lock(spec: &Spec, wishes: &Wishes, means: &Means) -> Result<Lock, Error> {
+    let machine = machine::read(machine::CONFIGURATION.as_ref(), &spec.distribution)?;
+    Ok(means.with(|supply| lock::make(spec, wishes, &machine, supply))?)
+}
+
+/// The image that is made of them. Nothing is downloaded before it is unpacked.
+pub fn source(lock: Lock, means: Means) -> Result<Source, Error> {
+    let name = lock.packages.clone();
+    let wrong = |_| Error::Malformed { image: name.clone(), problem: format!("{:?} is no digest", lock.digest) };
+    let digest: Digest = lock.digest.parse().map_err(wrong)?;
+    Ok(Source { name, digest: Some(digest), content: Content::Made(Box::new(move |unpacking| unpack(&lock, &means, unpacking))) })
+}
+
+fn unpack(lock: &Lock, means: &Means, unpacking: &mut Unpacking) -> Result<(), Error> {
+    let debs = means.with(|supply| lock.fetch(supply))?;
+    let ours = |source| Error::Package { package: "of our own files".to_owned(), source };
+    let made = |error| ours(crate::layers::Error::Read(error));
+    let everything = |_: &[u8]| true;
+    let layer = skeleton::layer(&lock.architecture).map_err(made)?;
+    unpacking.apply(&layer[..], Rules::Plain, everything).map_err(ours)?;
+    ahead::in_order(&debs, |deb, files| {
+        let failed = |source| Error::Package { package: deb.name.clone(), source };
+        unpacking.apply(BufReader::with_capacity(128 * 1024, files), Rules::Package, rules::keeps).map_err(failed)
+    })?;
+    let layer = finish::layer(unpacking.root()).map_err(made)?;
+    unpacking.apply(&layer[..], Rules::Package, everything).map_err(ours)
+}
