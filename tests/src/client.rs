@@ -16,7 +16,7 @@ pub(crate) fn images() -> PathBuf {
     cache().join("images")
 }
 
-pub(crate) fn cache() -> PathBuf {
+pub fn cache() -> PathBuf {
     std::env::var_os("SHOREFAST_CACHE").map_or_else(|| std::env::home_dir().expect("HOME is set").join(".cache/shorefast"), PathBuf::from)
 }
 

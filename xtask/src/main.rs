@@ -13,6 +13,7 @@ mod soak;
 mod test;
 
 mod apt;
+mod archive;
 mod cache;
 mod images;
 mod parallel;

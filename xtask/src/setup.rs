@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::{apt, cache, images, process, s3_server};
+use crate::{apt, archive, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
 const PACKAGES: [&str; 25] = [
@@ -41,6 +41,7 @@ pub(crate) fn run() -> Result<()> {
     let _lock = cache::lock(&cache)?;
     apt::ensure_installed(&PACKAGES)?;
     images::build_all(&cache)?;
+    archive::build(&cache)?;
     s3_server::install(&cache)?;
     ensure_nextest()
 }

@@ -1,0 +1,102 @@
+//! A small Debian archive on this machine: real packages of every client, indexes made by Debian's own tool, a throw-away key. Tests
+//! have no network, and a benchmark wants none.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{cache, process};
+
+pub(crate) const SUITE: &str = "bookworm";
+
+/// Everything that the tests build images of. Their dependencies come, too.
+const PACKAGES: [&str; 18] = [
+    "bindfs",
+    "ca-certificates",
+    "ceph-fuse",
+    "cifs-utils",
+    "coreutils",
+    "dash",
+    "davfs2",
+    "fuse3",
+    "glusterfs-client",
+    "grep",
+    "mawk",
+    "mount",
+    "nfs-common",
+    "openssh-server",
+    "rclone",
+    "s3fs",
+    "sed",
+    "sshfs",
+];
+
+/// `debian/` with dists, pool and key.gpg.
+pub(crate) fn build(cache: &Path) -> Result<()> {
+    let recipe = format!("2 {SUITE} {}\n", PACKAGES.join(" "));
+    cache::build_once(&cache.join("debian"), &recipe, |archive| {
+        let pool = archive.join("pool");
+        fs::create_dir_all(pool.join("partial"))?;
+        download(&pool)?;
+        fs::remove_dir(pool.join("partial"))?;
+        index(archive)?;
+        sign(archive)
+    })
+}
+
+/// As apt would on a machine that has nothing.
+fn download(pool: &Path) -> Result<()> {
+    let nothing = pool.join("partial/status");
+    fs::write(&nothing, "")?;
+    process::run(Command::new("apt-get").args(["--quiet=2", "update"]))?;
+    let options = [
+        format!("Dir::State::status={}", nothing.display()),
+        format!("Dir::Cache::archives={}", pool.display()),
+        "Debug::NoLocking=1".to_owned(),
+        "APT::Sandbox::User=root".to_owned(),
+    ];
+    let mut command = Command::new("apt-get");
+    command.args(["--quiet=2", "--yes", "--download-only", "--no-install-recommends"]);
+    for option in &options {
+        command.args(["--option", option]);
+    }
+    process::run(command.arg("install").args(PACKAGES))?;
+    fs::remove_file(nothing).context("cannot tidy up")
+}
+
+fn index(archive: &Path) -> Result<()> {
+    let dists = archive.join("dists").join(SUITE);
+    let architecture = process::output(Command::new("dpkg").arg("--print-architecture"))?;
+    let index = dists.join(format!("main/binary-{}", architecture.trim()));
+    fs::create_dir_all(&index)?;
+    let packages = process::output(Command::new("apt-ftparchive").args(["packages", "pool"]).current_dir(archive))?;
+    fs::write(index.join("Packages"), packages)?;
+    process::run(Command::new("xz").args(["--keep"]).arg(index.join("Packages")))?;
+    let mut command = Command::new("apt-ftparchive");
+    let fields =
+        [("Origin", "Debian"), ("Suite", SUITE), ("Codename", SUITE), ("Components", "main"), ("Architectures", architecture.trim())];
+    for (field, value) in fields {
+        command.arg("-o").arg(format!("APT::FTPArchive::Release::{field}={value}"));
+    }
+    let release = process::output(command.arg("release").arg(&dists))?;
+    fs::write(dists.join("Release"), release).context("cannot write Release")
+}
+
+fn sign(archive: &Path) -> Result<()> {
+    let home = archive.join("gnupg");
+    fs::create_dir(&home)?;
+    fs::set_permissions(&home, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    let gpg = || {
+        let mut gpg = Command::new("gpg");
+        gpg.env("GNUPGHOME", &home).args(["--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]);
+        gpg
+    };
+    process::run(gpg().args(["--quick-gen-key", "shorefast tests", "ed25519", "sign", "never"]))?;
+    process::run(gpg().arg("--output").arg(archive.join("key.gpg")).arg("--export"))?;
+    let dists = archive.join("dists").join(SUITE);
+    process::run(gpg().arg("--output").arg(dists.join("InRelease")).arg("--clearsign").arg(dists.join("Release")))?;
+    process::run(Command::new("gpgconf").env("GNUPGHOME", &home).args(["--kill", "all"]))?;
+    fs::remove_dir_all(home).context("cannot remove the key")
+}
