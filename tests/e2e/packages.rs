@@ -44,6 +44,11 @@ fn every_client_is_built_and_starts() {
     let Some(host) = Host::new() else { return };
     for (package, call) in CLIENTS {
         let root = rootfs(&build(&host, package, &[package]).succeeds());
+        // rclone wants to see /proc and /dev/null before it says its version.
+        for place in ["proc", "dev"] {
+            fs::create_dir(root.join(place)).expect("a new directory");
+            command::run(&["mount", "--bind", &format!("/{place}"), &root.join(place).display().to_string()]);
+        }
         let ran = command::finish({
             let mut command = std::process::Command::new("chroot");
             command.arg(&root).args(call).env("PATH", "/usr/sbin:/usr/bin");
@@ -98,6 +103,8 @@ fn yields_what_mmdebstrap_does() {
     command::run(&[
         "mmdebstrap",
         "--quiet",
+        // Others than root cannot see this archive.
+        "--aptopt=APT::Sandbox::User \"root\"",
         "--variant=extract",
         "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
         &format!("--include=dash,coreutils,sed,grep,mawk,mount,{}", all.join(",")),
@@ -122,7 +129,8 @@ fn is_left_out(path: &str) -> bool {
     let dropped = path.strip_prefix("usr/share/").and_then(|rest| rest.split('/').next()).is_some_and(|first| below_share.contains(&first));
     let of_apt = ["var/lib/dpkg", "var/lib/apt", "var/cache/apt", "var/log/apt", "etc/apt"].iter().any(|place| path.starts_with(place));
     // mmdebstrap makes these for a system that boots.
-    let of_a_system = ["dev", "tmp", "lib32", "libx32", "usr/lib32", "usr/libx32", "etc/hostname", "etc/resolv.conf"].contains(&path)
+    let of_a_system = ["dev", "tmp", "lib32", "libx32", "usr/lib32", "usr/libx32", "etc/fstab", "etc/hostname", "etc/resolv.conf"]
+        .contains(&path)
         || path.starts_with("dev/");
     dropped || of_apt || of_a_system
 }

@@ -11,6 +11,7 @@ mod enclosure;
 mod data;
 mod memory;
 mod overhead;
+mod packages;
 mod reality;
 mod scale;
 
@@ -75,9 +76,11 @@ enum Part {
     Scale,
     /// Reading and writing through a mount
     Data,
+    /// Making an image of packages: shorefast, mmdebstrap
+    Packages,
 }
 
-const PARTS: [Part; 5] = [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Data];
+const PARTS: [Part; 6] = [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Data, Part::Packages];
 
 /// Beside what the tests need.
 const PACKAGES: [&str; 3] = ["fio", "podman", "runc"];
@@ -148,6 +151,7 @@ fn measure_one(part: Part, n: usize) -> Result<ExitCode> {
         Part::Memory => memory::measure(&host),
         Part::Scale => scale::measure(&host, n),
         Part::Data => data::measure(&host, n),
+        Part::Packages => packages::measure(&host, n),
     };
     println!("{}", serde_json::to_string::<Measured>(&measured?)?);
     Ok(ExitCode::SUCCESS)

@@ -28,11 +28,13 @@ pub struct Source {
     pub content: Content,
 }
 
+type Maker = Box<dyn FnOnce(&mut Unpacking) -> Result<(), Error> + Send>;
+
 pub enum Content {
     /// The lowest first.
     Layers(Vec<Layer>),
     /// Who puts it together himself.
-    Made(Box<dyn FnOnce(&mut Unpacking) -> Result<(), Error> + Send>),
+    Made(Maker),
 }
 
 pub struct Layer {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::index::{Package, Universe};
 use crate::relation::{self, Relation};
+use crate::rules;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
@@ -69,7 +70,7 @@ impl<'u, 'a> Choice<'u, 'a> {
 
     fn satisfy(&mut self, package: &Package<'a>, chain: &[String]) -> Result<(), Problem> {
         for group in package.needs() {
-            if self.satisfier(group).is_none() {
+            if !is_given(group) && self.satisfier(group).is_none() {
                 self.satisfy_group(group, chain)?;
             }
         }
@@ -154,6 +155,10 @@ impl<'u, 'a> Choice<'u, 'a> {
     }
 }
 
+fn is_given(group: &str) -> bool {
+    relation::alternatives(group).any(|relation| rules::GIVEN.contains(&relation.name))
+}
+
 /// Names that somebody may have meant.
 fn nearest(universe: &Universe<'_>, name: &str) -> Vec<String> {
     let mut near: Vec<_> = universe
@@ -194,7 +199,7 @@ mod tests {
 
     #[test]
     fn chooses_like_apt() {
-        let table: [(&str, &[&str], &[&str], &str); 12] = [
+        let table: [(&str, &[&str], &[&str], &str); 13] = [
             ("dependencies first", &["app 1; Depends: lib; Pre-Depends: pre", "lib 1", "pre 1"], &["app"], "pre lib app"),
             ("circles end", &["app 1; Depends: lib", "lib 1; Depends: app"], &["app"], "lib app"),
             ("the first alternative", &["app 1; Depends: x | y", "x 1", "y 1"], &["app"], "x app"),
@@ -216,6 +221,7 @@ mod tests {
             ),
             ("any architecture", &["app 1; Depends: python:any, lib:amd64", "python 1", "lib 1"], &["app"], "python lib app"),
             ("not what conflicts", &["app 1; Depends: x | y, z", "x 1; Conflicts: app", "y 1", "z 1"], &["app"], "y z app"),
+            ("nothing for what an image is anyway", &["app 1; Depends: usrmerge | usr-is-merged", "usrmerge 1"], &["app"], "app"),
             ("the newest version", &["app 1; Depends: old", "app 2; Depends: new", "old 1", "new 1"], &["app"], "new app"),
         ];
         for (name, packages, wanted, expected) in table {

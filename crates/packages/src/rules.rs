@@ -8,6 +8,10 @@ pub const VERSION: u32 = 1;
 /// What every image has besides the wanted packages: the tools that mount helpers written in shell use, and mount(8) itself.
 pub const BASE: [&str; 6] = ["coreutils", "dash", "grep", "mawk", "mount", "sed"];
 
+/// Packages that only say how a system is laid out, which here is ours to say. The other way to satisfy who asks for it would be to
+/// bring Perl and convert the system.
+pub const GIVEN: [&str; 1] = ["usr-is-merged"];
+
 /// Top-level directories that are links into /usr, as everywhere since Debian 12.
 pub fn merged(architecture: &str) -> &'static [&'static str] {
     match architecture {
