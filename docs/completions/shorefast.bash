@@ -64,6 +64,9 @@ _shorefast() {
             shorefast__subcmd__help,umount)
                 cmd="shorefast__subcmd__help__subcmd__umount"
                 ;;
+            shorefast__subcmd__help__subcmd__image,build)
+                cmd="shorefast__subcmd__help__subcmd__image__subcmd__build"
+                ;;
             shorefast__subcmd__help__subcmd__image,gc)
                 cmd="shorefast__subcmd__help__subcmd__image__subcmd__gc"
                 ;;
@@ -81,6 +84,9 @@ _shorefast() {
                 ;;
             shorefast__subcmd__help__subcmd__image,remove)
                 cmd="shorefast__subcmd__help__subcmd__image__subcmd__remove"
+                ;;
+            shorefast__subcmd__image,build)
+                cmd="shorefast__subcmd__image__subcmd__build"
                 ;;
             shorefast__subcmd__image,gc)
                 cmd="shorefast__subcmd__image__subcmd__gc"
@@ -102,6 +108,9 @@ _shorefast() {
                 ;;
             shorefast__subcmd__image,remove)
                 cmd="shorefast__subcmd__image__subcmd__remove"
+                ;;
+            shorefast__subcmd__image__subcmd__help,build)
+                cmd="shorefast__subcmd__image__subcmd__help__subcmd__build"
                 ;;
             shorefast__subcmd__image__subcmd__help,gc)
                 cmd="shorefast__subcmd__image__subcmd__help__subcmd__gc"
@@ -193,8 +202,22 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__help__subcmd__image)
-            opts="pull import list inspect remove gc"
+            opts="pull import build list inspect remove gc"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__help__subcmd__image__subcmd__build)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -375,12 +398,70 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image)
-            opts="-h --run-dir --root --clients --max-image-size --max-image-entries --help pull import list inspect remove gc help"
+            opts="-h --run-dir --root --clients --max-image-size --max-image-entries --help pull import build list inspect remove gc help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__image__subcmd__build)
+            opts="-h --packages --suite --mirror --keyring --lock --write-lock --offline --run-dir --root --clients --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --packages)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --suite)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mirror)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keyring)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lock)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --write-lock)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --run-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -443,8 +524,22 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__help)
-            opts="pull import list inspect remove gc help"
+            opts="pull import build list inspect remove gc help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__image__subcmd__help__subcmd__build)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -82,19 +82,20 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-s
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s f -l follow -d 'Go on showing until the mount ends'
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s h -l help -d 'Print help'
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l run-dir -d 'Where records of live mounts are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l clients -d 'Where client definitions are read from' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -l max-image-entries -d 'Refuse images with more files' -r
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -s h -l help -d 'Print help'
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "pull" -d 'Get an image, or the newest of its name; live mounts keep theirs'
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "import" -d 'Take an image from a file, to be used under a name'
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "list" -d 'Show all images'
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "inspect" -d 'Show all that is known about one image'
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "remove" -d 'Remove names, and images with their last name; refuses what a live mount uses'
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "gc" -d 'Remove images that have neither a name nor a user, and what killed processes left'
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import list inspect remove gc help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "pull" -d 'Get an image, or the newest of its name; live mounts keep theirs'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "import" -d 'Take an image from a file, to be used under a name'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "build" -d 'Make an image straight from distribution packages, verified, without running anything of theirs'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "list" -d 'Show all images'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "inspect" -d 'Show all that is known about one image'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "remove" -d 'Remove names, and images with their last name; refuses what a live mount uses'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "gc" -d 'Remove images that have neither a name nor a user, and what killed processes left'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l clients -d 'Where client definitions are read from' -r -F
@@ -107,6 +108,19 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l packages -d 'What has to be in it; dependencies and a few base tools come with it' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l suite -d 'Of which release of the distribution; default: the configured one, or this machine\'s' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l mirror -d 'The archive to take them from, several to be tried in order; default: the configured ones, or those of this machine\'s apt' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l keyring -d 'Whose signature of the archive is good; default: this machine\'s keys' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l lock -d 'Build again exactly what this file says; needs no archive for what was downloaded before' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l write-lock -d 'Write down which packages were taken, for --lock' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l offline -d 'Use only what was downloaded before'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from' -r -F
@@ -136,6 +150,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "pull" -d 'Get an image, or the newest of its name; live mounts keep theirs'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "import" -d 'Take an image from a file, to be used under a name'
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "build" -d 'Make an image straight from distribution packages, verified, without running anything of theirs'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all images'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "inspect" -d 'Show all that is known about one image'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove names, and images with their last name; refuses what a live mount uses'
@@ -158,6 +173,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "pull" -d 'Get an image, or the newest of its name; live mounts keep theirs'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "import" -d 'Take an image from a file, to be used under a name'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "build" -d 'Make an image straight from distribution packages, verified, without running anything of theirs'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "list" -d 'Show all images'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "inspect" -d 'Show all that is known about one image'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "remove" -d 'Remove names, and images with their last name; refuses what a live mount uses'
