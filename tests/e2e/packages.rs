@@ -174,6 +174,46 @@ fn listed(root: &Path) -> BTreeMap<String, Listed> {
 }
 
 #[test]
+fn the_loader_finds_every_library_at_once() {
+    let Some(host) = Host::new() else { return };
+    let root = rootfs(&build(&host, "glusterfs-client,sshfs,ceph-fuse", &[]).succeeds());
+    let place = root.to_str().expect("a path in UTF-8");
+    // ldconfig lists a library by what it calls itself, we by every name that it has.
+    fs::write(root.join("etc/theirs.conf"), "include /etc/ld.so.conf.d/*.conf\n").expect("a writable image");
+    command::run(&["ldconfig", "-X", "-r", place, "-f", "/etc/theirs.conf", "-C", "/etc/theirs.cache"]);
+    let (ours, theirs) = (libraries(&root.join("etc/ld.so.cache")), libraries(&root.join("etc/theirs.cache")));
+    let missing: Vec<_> = theirs.iter().filter(|line| !ours.contains(line)).collect();
+    assert!(missing.is_empty(), "we lack {missing:?}");
+    assert!(theirs.len() > 60, "or nothing was compared");
+    for line in ours.iter().filter(|line| !theirs.contains(line)) {
+        let (name, path) = line.split_once(" (libc6,").and_then(|(name, rest)| Some((name, rest.split_once(" => /")?.1))).expect(line);
+        assert!(path.ends_with(name) && root.join(path).is_file(), "{line}");
+    }
+    let tries = |program: &str| {
+        let mut command = std::process::Command::new("chroot");
+        command.args([place, program, "--version"]).env_clear().env("PATH", "/usr/sbin:/usr/bin").env("LD_DEBUG", "libs");
+        let said = command::finish(command).succeeds().stderr;
+        let count = |words: &str| said.lines().filter(|line| line.contains(words)).count();
+        (count("trying file="), count("find library="))
+    };
+    // ceph-fuse names a directory of its own, which comes before the list.
+    let programs = ["sshfs", "glusterfs"];
+    let with = programs.map(tries);
+    fs::remove_file(root.join("etc/ld.so.cache")).expect("a writable image");
+    for ((program, (tried, found)), (tried_without, found_without)) in programs.iter().zip(with).zip(programs.map(tries)) {
+        println!("{program}: {found} libraries, {tried} tries; without the list {tried_without}");
+        assert_eq!((tried, found), (found_without, found_without), "{program}: one try each");
+        assert!(tried_without > tried, "{program}: or the list is not used");
+    }
+}
+
+/// As ldconfig reads the list, which it does by the loader's rules.
+fn libraries(cache: &Path) -> Vec<String> {
+    let printed = command::run(&["ldconfig", "-p", "-C", cache.to_str().expect("a path in UTF-8")]).stdout;
+    printed.lines().filter_map(|line| line.strip_prefix('\t')).map(str::to_owned).collect()
+}
+
+#[test]
 fn a_mount_makes_its_image_of_packages_by_itself() {
     let Some(host) = Host::new() else { return };
     let configuration =

@@ -1,11 +1,14 @@
-//! What the packages' scripts would have made and mount clients need: users, alternatives, the bundle of CA certificates.
+//! What the packages' scripts would have made and mount clients need: users, alternatives, the bundle of CA certificates,
+//! the list of libraries.
 
-use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::BorrowedFd;
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::FileType;
 
+use crate::loader;
 use crate::skeleton::Layer;
+use crate::unpacked::Unpacked;
 
 /// Users and groups that every Debian system has and something in an image may ask for, then those that packages would add.
 /// The numbers of the latter are ours: a package takes the next free one.
@@ -58,16 +61,19 @@ const CERTIFICATES: &str = "usr/share/ca-certificates";
 
 /// A plain tar archive with what the unpacked packages below `root` still lack. What they have stays as it is.
 pub fn layer(root: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
-    let image = Image { root };
+    let image = Unpacked::below(root);
     let mut layer = Layer::new();
     let mut add = |path: &str, mode: u32, content: &[u8]| if image.has(path) { Ok(()) } else { layer.file(path, mode, content) };
     add("etc/passwd", 0o644, passwd().as_bytes())?;
     add("etc/group", 0o644, group().as_bytes())?;
     add("etc/shadow", 0o640, shadow().as_bytes())?;
     add("etc/nsswitch.conf", 0o644, NAME_SERVICES.as_bytes())?;
-    let certificates = image.certificates()?;
+    let certificates = certificates(&image)?;
     if !certificates.is_empty() {
         add(BUNDLE, 0o644, &certificates)?;
+    }
+    if let Some(cache) = loader::cache(&image)? {
+        add(loader::CACHE, 0o644, &cache)?;
     }
     for (link, target) in ALTERNATIVES {
         let target = target.replace("{triplet}", triplet());
@@ -106,48 +112,29 @@ fn triplet() -> &'static str {
     }
 }
 
-/// The unpacked packages. Paths are resolved within them, whatever their links say.
-struct Image<'a> {
-    root: BorrowedFd<'a>,
+/// All CA certificates in one file, in the order of their names.
+fn certificates(image: &Unpacked<'_>) -> io::Result<Vec<u8>> {
+    let mut files = Vec::new();
+    collect(image, CERTIFICATES, 0, &mut files)?;
+    files.sort();
+    let mut bundle = Vec::new();
+    for file in files {
+        bundle.extend_from_slice(&image.read(&file, u64::MAX)?);
+        if bundle.last().is_some_and(|last| *last != b'\n') {
+            bundle.push(b'\n');
+        }
+    }
+    Ok(bundle)
 }
 
-impl Image<'_> {
-    fn open(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        rustix::fs::openat2(self.root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
-    }
-
-    /// A link counts, wherever it leads.
-    fn has(&self, path: &str) -> bool {
-        self.open(path, OFlags::PATH | OFlags::NOFOLLOW).is_ok()
-    }
-
-    /// All CA certificates in one file, in the order of their names.
-    fn certificates(&self) -> io::Result<Vec<u8>> {
-        let mut files = Vec::new();
-        self.collect(CERTIFICATES, 0, &mut files)?;
-        files.sort();
-        let mut bundle = Vec::new();
-        for file in files {
-            std::fs::File::from(self.open(&file, OFlags::RDONLY | OFlags::NONBLOCK)?).read_to_end(&mut bundle)?;
-            if bundle.last().is_some_and(|last| *last != b'\n') {
-                bundle.push(b'\n');
-            }
+fn collect(image: &Unpacked<'_>, path: &str, depth: u32, files: &mut Vec<String>) -> io::Result<()> {
+    for (name, kind) in image.list(path)? {
+        let path = format!("{path}/{name}");
+        match kind {
+            FileType::Directory if depth < 4 && !name.starts_with('.') => collect(image, &path, depth + 1, files)?,
+            FileType::RegularFile if name.ends_with(".crt") => files.push(path),
+            _ => {}
         }
-        Ok(bundle)
     }
-
-    fn collect(&self, path: &str, depth: u32, files: &mut Vec<String>) -> io::Result<()> {
-        let Ok(directory) = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY) else { return Ok(()) };
-        for entry in Dir::read_from(directory.as_fd())? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            let path = format!("{path}/{name}");
-            match entry.file_type() {
-                FileType::Directory if depth < 4 && !name.starts_with('.') => self.collect(&path, depth + 1, files)?,
-                FileType::RegularFile if name.ends_with(".crt") => files.push(path),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -5,6 +5,8 @@
 
 pub mod lock;
 pub mod finish;
+pub mod loader;
+pub mod unpacked;
 pub mod skeleton;
 pub mod ahead;
 pub mod archive;
