@@ -42,31 +42,87 @@ fn unsafe_is_said_in_one_crate_only() {
 #[test]
 fn modules_use_only_those_listed_after_them() {
     for (name, _) in WALLS.iter().filter(|(name, _)| *name != "shorefast") {
-        let library = fs::read_to_string(crates().join(name).join("src/lib.rs")).expect("a crate has a library");
-        let modules: Vec<_> = library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
-        assert!(!modules.is_empty(), "{name} lists no modules");
-        for (path, text) in sources(name) {
-            let own = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-            let Some(position) = modules.iter().position(|module| *module == own) else { continue };
-            // Tests and comments may look around; what ships may not.
-            let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
-            for line in shipped.lines().filter(|line| !line.trim_start().starts_with("//")) {
-                let earlier = modules[..position].iter().find(|earlier| mentions(line, earlier));
-                assert_eq!(earlier, None, "{name}: {own} uses what is listed before it: {line}");
+        let sources = sources(name);
+        let lists: Vec<_> = sources.iter().map(|(path, text)| (path, listed(text))).filter(|(_, modules)| !modules.is_empty()).collect();
+        assert!(lists.iter().any(|(path, _)| path.ends_with("src/lib.rs")), "{name} lists no modules");
+        for (lister, modules) in lists {
+            // Of `src/foo.rs` the modules are in `src/foo`, of `src/lib.rs` in `src`.
+            let (place, prefix) = if lister.ends_with("src/lib.rs") {
+                (lister.with_file_name(""), "crate::".to_owned())
+            } else {
+                let place = lister.with_extension("");
+                let inside = place.strip_prefix(crates().join(name).join("src")).expect("a source of the crate");
+                let prefix = format!("crate::{}::", inside.display()).replace('/', "::");
+                (place, prefix)
+            };
+            for (position, module) in modules.iter().enumerate() {
+                let own =
+                    sources.iter().filter(|(path, _)| path.starts_with(place.join(module)) || *path == place.join(format!("{module}.rs")));
+                for (path, text) in own {
+                    let text = shipped(text);
+                    assert!(!text.contains("super::"), "{path:?} says super, which hides from this test what it uses");
+                    let earlier = modules[..position].iter().find(|earlier| mentions(&text, &prefix, earlier));
+                    assert_eq!(earlier, None, "{path:?} uses what {lister:?} lists before {module}");
+                }
             }
         }
     }
 }
 
-/// `crate::name::…`, or `name` in `use crate::{…}`.
-fn mentions(line: &str, module: &str) -> bool {
-    let in_list = |list: &str| list.split([',', '}', ';', ' ']).any(|word| word == module || word.starts_with(&format!("{module}::")));
-    line.contains(&format!("crate::{module}::")) || line.trim_start().strip_prefix("use crate::{").is_some_and(in_list)
+#[test]
+fn a_mention_is_seen_in_every_form() {
+    let table = [
+        ("use crate::layers::pax;", true),
+        ("use crate::layers::pax::parse;", true),
+        ("use crate::layers::{Error, pax};", true),
+        ("use crate::layers::{\n    Error,\n    pax::{self, Records},\n};", true),
+        ("let a = crate::layers::pax::parse();", true),
+        ("use crate::layers::paxos;", false),
+        ("use crate::layers::{Error, paxos};", false),
+        ("use crate::pax;", false),
+    ];
+    for (text, expected) in table {
+        assert_eq!(mentions(text, "crate::layers::", "pax"), expected, "{text}");
+    }
 }
 
+/// The modules that a file says it has, in its order.
+fn listed(text: &str) -> Vec<&str> {
+    let names = text.lines().filter_map(|line| line.strip_prefix("pub mod ").or_else(|| line.strip_prefix("mod "))?.strip_suffix(';'));
+    names.collect()
+}
+
+/// Tests and comments may look around; what ships may not.
+fn shipped(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).fold(String::new(), |code, line| code + line + "\n")
+}
+
+/// `prefix` and the module, or the module in `use prefix{…}`.
+fn mentions(text: &str, prefix: &str, module: &str) -> bool {
+    let begins =
+        |rest: &str| rest.strip_prefix(module).is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'));
+    text.match_indices(prefix).any(|(at, _)| {
+        let rest = &text[at + prefix.len()..];
+        let list = rest.strip_prefix('{').and_then(|rest| rest.split(';').next());
+        begins(rest) || list.is_some_and(|list| list.split([',', '{']).any(|item| begins(item.trim_start())))
+    })
+}
+
+/// All of them, also those in sub-directories.
 fn sources(name: &str) -> Vec<(PathBuf, String)> {
-    let entries = fs::read_dir(crates().join(name).join("src")).expect("a crate has sources");
-    let paths =
-        entries.map(|entry| entry.expect("a readable directory").path()).filter(|path| path.extension().is_some_and(|end| end == "rs"));
-    paths.map(|path| (path.clone(), fs::read_to_string(path).expect("a source is text"))).collect()
+    let mut found = Vec::new();
+    let mut open = vec![crates().join(name).join("src")];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).expect("a crate has sources") {
+            let path = entry.expect("a readable directory").path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = fs::read_to_string(&path).expect("a source is text");
+                found.push((path, text));
+            }
+        }
+    }
+    found
 }

@@ -5,8 +5,8 @@
 //! is held to the digest that named it, from the manifest down.
 
 mod docker;
-mod files;
 mod layout;
+mod files;
 
 use std::fs::File;
 use std::path::Path;

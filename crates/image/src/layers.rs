@@ -6,13 +6,14 @@
 //! bits, devices and FIFOs, and all extended attributes but `user.*`.
 
 mod apply;
+mod hide;
+mod parents;
 mod entries;
 mod entry;
-mod hide;
-mod limits;
-mod parents;
 mod pax;
 mod sparse;
+mod decimal;
+mod limits;
 
 use std::collections::HashMap;
 use std::fs::File;

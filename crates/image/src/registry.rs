@@ -8,6 +8,7 @@ mod session;
 mod challenge;
 pub mod credentials;
 mod helper;
+pub mod login;
 pub mod hosts;
 pub mod error;
 pub mod name;

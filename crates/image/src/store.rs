@@ -11,10 +11,10 @@
 //! ```
 //! Whatever is killed at whatever moment, `rootfs/HEX` is whole or not there.
 
-mod discard;
-mod lock;
 mod names;
 mod removal;
+mod discard;
+mod lock;
 
 use std::fs;
 use std::io::{self, ErrorKind};

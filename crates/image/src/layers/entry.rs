@@ -78,7 +78,7 @@ impl Entry {
                     let size = header.as_gnu().map_or(Ok(0), |gnu| unsigned(&gnu.realsize))?;
                     Kind::Sparse { size, map: Some(sparse::checked(map, size, stored)?) }
                 }
-                (None, Some(sparse)) => sparse.kind(stored)?,
+                (None, Some(sparse)) => Kind::Sparse { size: sparse.size, map: sparse.checked_map(stored)? },
                 (None, None) => Kind::File,
             },
             b'1' => Kind::HardLink(link()?),

@@ -3,6 +3,7 @@
 use rustix::fs::Timespec;
 
 use crate::layers::Error;
+use crate::layers::decimal::decimal;
 use crate::layers::limits::{Limits, within};
 use crate::layers::sparse::{Segment, Sparse};
 
@@ -91,17 +92,6 @@ impl Records {
         }
         Ok(())
     }
-}
-
-pub(crate) fn decimal(text: &[u8]) -> Result<u64, Error> {
-    const WRONG: Error = Error::Malformed("a number that is none");
-    if text.is_empty() {
-        return Err(WRONG);
-    }
-    text.iter().try_fold(0u64, |value, digit| match digit {
-        b'0'..=b'9' => value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0'))).ok_or(WRONG),
-        _ => Err(WRONG),
-    })
 }
 
 /// Seconds since 1970 with as many decimals as the writer liked; may be negative.

@@ -1,8 +1,7 @@
 //! Files with holes: which parts of the file the archive holds.
 
 use crate::layers::Error;
-use crate::layers::entry::Kind;
-use crate::layers::pax::decimal;
+use crate::layers::decimal::decimal;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
@@ -19,9 +18,9 @@ pub(crate) struct Sparse {
 }
 
 impl Sparse {
-    pub(crate) fn kind(self, stored: u64) -> Result<Kind, Error> {
-        let map = if self.map_in_content { None } else { Some(checked(self.map, self.size, stored)?) };
-        Ok(Kind::Sparse { size: self.size, map })
+    /// `None`: the map comes first in the content.
+    pub(crate) fn checked_map(self, stored: u64) -> Result<Option<Vec<Segment>>, Error> {
+        if self.map_in_content { Ok(None) } else { checked(self.map, self.size, stored).map(Some) }
     }
 }
 

@@ -13,32 +13,11 @@ use serde::Deserialize;
 
 use crate::registry::error::Error;
 use crate::registry::helper;
+use crate::registry::login::Login;
 use crate::registry::name::DOCKER_HUB;
 
 /// What docker calls its hub in configuration and to helpers.
 const HUB_KEY: &str = "https://index.docker.io/v1/";
-
-#[derive(Clone, PartialEq, Eq)]
-pub enum Login {
-    Password {
-        user: String,
-        password: String,
-    },
-    /// Exchanged for a token at every registry's own token server.
-    Identity(String),
-    /// A token as it is.
-    Token(String),
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Password { .. } => "Password(…)",
-            Self::Identity(_) => "Identity(…)",
-            Self::Token(_) => "Token(…)",
-        })
-    }
-}
 
 /// The files that are asked, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

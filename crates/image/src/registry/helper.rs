@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::registry::credentials::Login;
 use crate::registry::error::Error;
+use crate::registry::login::Login;
 
 /// A helper may ask a key store or a cloud; none needs longer, and no mount waits for a pop-up that nobody sees.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -7,9 +7,10 @@ use serde::Deserialize;
 use shorefast_net::{Answer, Client, Request, Url};
 
 use crate::registry::challenge::Challenge;
-use crate::registry::credentials::{Credentials, Login};
+use crate::registry::credentials::Credentials;
 use crate::registry::error::Error;
 use crate::registry::hosts::Endpoint;
+use crate::registry::login::Login;
 
 /// What registries mean when they do not say how long a token lives.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
