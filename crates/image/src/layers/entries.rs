@@ -100,13 +100,16 @@ impl<'a, R: BufRead> Entries<'a, R> {
         Ok(())
     }
 
+    /// An archive may end right behind the last content: some writers leave out what would fill its block.
     fn skip(&mut self) -> Result<(), Error> {
-        let rest = self.unread + self.padding;
+        let (unread, padding) = (self.unread, self.padding);
         (self.unread, self.padding) = (0, 0);
-        (self.pass_over)(&mut self.archive, rest).map_err(|error| match error.kind() {
+        let mut pass_over = |bytes| (self.pass_over)(&mut self.archive, bytes);
+        pass_over(unread).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => Error::Malformed("it ends in the middle of a file"),
             _ => Error::Read(error),
-        })
+        })?;
+        pass_over(padding).or_else(|error| if error.kind() == io::ErrorKind::UnexpectedEof { Ok(()) } else { Err(Error::Read(error)) })
     }
 
     /// `None`: the end, marked by a block of zeros or by nothing at all.
