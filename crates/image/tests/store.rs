@@ -39,6 +39,24 @@ fn content(store: &Store, reference: &Reference) -> String {
 }
 
 #[test]
+fn a_layer_that_umoci_inserted_is_whole() {
+    let home = home();
+    let umoci = |words: &[&str]| {
+        let ran = std::process::Command::new("umoci").args(words).current_dir(home.path()).output();
+        let ran = ran.unwrap_or_else(|error| panic!("umoci: {error}; `cargo xtask setup` installs it"));
+        assert!(ran.status.success(), "umoci {words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    };
+    fs::write(home.path().join("file"), "content").unwrap();
+    umoci(&["init", "--layout", "layout"]);
+    umoci(&["new", "--image", "layout:test"]);
+    umoci(&["insert", "--image", "layout:test", "file", "/file"]);
+    let reference: Reference = format!("oci:{}:test", home.path().join("layout").display()).parse().unwrap();
+    let store = Store::at(home.path().join("store"));
+    store.pull(&reference, None).unwrap();
+    assert_eq!(content(&store, &reference), "content");
+}
+
+#[test]
 fn a_present_image_is_found_in_a_fifth_of_a_millisecond() {
     let home = home();
     let store = Store::at(home.path().join("store"));
