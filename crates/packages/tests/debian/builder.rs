@@ -1,5 +1,7 @@
 //! Small real archives, made with Debian's own tools and throw-away keys.
 
+#![allow(dead_code, reason = "each test program uses its part")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -70,6 +72,14 @@ impl Archive {
         fs::write(tree.join("DEBIAN/control"), fields).unwrap();
         fs::create_dir_all(self.root().join("pool")).unwrap();
         run(Command::new("dpkg-deb").args(["--root-owner-group", "-Zxz", "--build"]).arg(&tree).arg(self.deb(package.name)));
+    }
+
+    /// Gives a package another archive of files, which no tool would make of a directory.
+    pub(crate) fn replace_files(&self, name: &str, archive: &[u8]) {
+        let plain = self.place.path().join("data.tar");
+        fs::write(&plain, archive).unwrap();
+        run(Command::new("xz").args(["--force", "--keep"]).arg(&plain));
+        run(Command::new("ar").arg("r").arg(self.deb(name)).arg(self.place.path().join("data.tar.xz")));
     }
 
     /// Writes and signs indexes and Release anew, with these further fields of Release.
