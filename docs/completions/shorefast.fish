@@ -37,6 +37,8 @@ complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "list" -d 'Show 
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "inspect" -d 'Show all that is known about one mount'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "image" -d 'Get, show and remove client images'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "client" -d 'Show and check client definitions'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "demo" -d 'Mount a throw-away server, look at what runs, and clean up: a first look at everything'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s t -l type -d 'The filesystem type; default: the first type of the chosen client' -r
@@ -156,6 +158,48 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove names, and images with their last name; refuses what a live mount uses'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "gc" -d 'Remove images that have neither a name nor a user, and what killed processes left'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "list" -d 'Show all clients, in the order in which a type is looked up'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "show" -d 'Show one definition, each key with where it comes from'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "check" -d 'Check definitions without using them'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l json -d 'A JSON array of {name, types, mode, image, from}'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l json
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all clients, in the order in which a type is looked up'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show one definition, each key with where it comes from'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "check" -d 'Check definitions without using them'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l keep -d 'Leave the mount and its server for playing; `umount` ends both'
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l offline -d 'Never touch the network; the images must be there'
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l clients -d 'Where client definitions are read from' -r -F
@@ -163,14 +207,16 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-im
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -s h -l help -d 'Print help'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "list" -d 'Show all mounts; never waits for a server'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "inspect" -d 'Show all that is known about one mount'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "image" -d 'Get, show and remove client images'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image reconcile help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "list" -d 'Show all mounts; never waits for a server'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "inspect" -d 'Show all that is known about one mount'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "image" -d 'Get, show and remove client images'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "client" -d 'Show and check client definitions'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "demo" -d 'Mount a throw-away server, look at what runs, and clean up: a first look at everything'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "pull" -d 'Get an image, or the newest of its name; live mounts keep theirs'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "import" -d 'Take an image from a file, to be used under a name'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "build" -d 'Make an image straight from distribution packages, verified, without running anything of theirs'
@@ -178,3 +224,6 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_see
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "inspect" -d 'Show all that is known about one image'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "remove" -d 'Remove names, and images with their last name; refuses what a live mount uses'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "gc" -d 'Remove images that have neither a name nor a user, and what killed processes left'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from client" -f -a "list" -d 'Show all clients, in the order in which a type is looked up'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from client" -f -a "show" -d 'Show one definition, each key with where it comes from'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from client" -f -a "check" -d 'Check definitions without using them'

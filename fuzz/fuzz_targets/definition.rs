@@ -5,10 +5,10 @@
 use std::path::Component;
 
 use libfuzzer_sys::fuzz_target;
-use shorefast_engine::client;
+use shorefast_engine::definition;
 
 fuzz_target!(|text: &str| {
-    match client::parse(text) {
+    match definition::parse(text) {
         Err(problem) => assert!(!problem.trim().is_empty(), "refused without a reason"),
         Ok(definition) => {
             assert!(!definition.types.is_empty());
@@ -18,10 +18,10 @@ fuzz_target!(|text: &str| {
             for path in definition.provide.keys() {
                 assert!(path.is_absolute() && path.components().all(|part| part != Component::ParentDir), "{path:?} climbs");
             }
-            let limits = definition.limits.limits().expect("a definition that was accepted has valid limits");
+            let limits = definition.limits;
             assert!(limits.memory_bytes != Some(0));
             assert!(limits.processors.is_none_or(|count| count.is_finite() && count > 0.0));
-            assert!(definition.limits.scratch_bytes().is_ok_and(|bytes| bytes > 0));
+            assert!(definition.scratch_bytes > 0);
         }
     }
 });

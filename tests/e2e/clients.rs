@@ -125,6 +125,11 @@ mod bindfs {
     fn from_an_archive() {
         scenario(Way::Archive("bindfs.tar"));
     }
+
+    #[test]
+    fn from_the_catalogue() {
+        scenario(Way::Catalogue);
+    }
 }
 
 mod sshfs {
@@ -159,6 +164,11 @@ mod sshfs {
     fn as_a_fuse_type() {
         scenario(Way::Directory, "fuse.sshfs");
     }
+
+    #[test]
+    fn from_the_catalogue() {
+        scenario(Way::Catalogue, "sshfs");
+    }
 }
 
 mod s3fs {
@@ -182,6 +192,11 @@ mod s3fs {
     #[test]
     fn from_a_directory() {
         scenario(Way::Directory);
+    }
+
+    #[test]
+    fn from_the_catalogue() {
+        scenario(Way::Catalogue);
     }
 }
 
@@ -227,6 +242,11 @@ mod glusterfs {
     fn from_a_directory() {
         scenario(Way::Directory);
     }
+
+    #[test]
+    fn from_the_catalogue() {
+        scenario(Way::Catalogue);
+    }
 }
 
 mod rclone {
@@ -251,6 +271,20 @@ mod rclone {
     fn from_a_directory() {
         scenario(Way::Directory);
     }
+
+    /// As a mount helper it takes its flags as options, and its configuration from a file.
+    #[test]
+    fn from_the_catalogue() {
+        let Some(host) = Host::new() else { return };
+        let server = Webdav::start(&host);
+        greet(&server.share);
+        let configuration = host.file("rclone.conf", format!("[dav]\ntype = webdav\nurl = {}\n", server.url()));
+        let client = Client::named("rclone");
+        let options = format!("config={},vfs_cache_mode=off,dir_cache_time=0s", text(&configuration));
+        let request = Request::new(&client, "rclone", "dav:", host.directory("target")).options(options);
+        let seen = Seen { fstype: "fuse.rclone", source: "dav:" };
+        mounts_reads_writes_unmounts(&host, Way::Catalogue, &request, &seen, in_directory(&server.share));
+    }
 }
 
 mod davfs2 {
@@ -274,5 +308,10 @@ mod davfs2 {
     #[test]
     fn from_a_directory() {
         scenario(Way::Directory);
+    }
+
+    #[test]
+    fn from_the_catalogue() {
+        scenario(Way::Catalogue);
     }
 }

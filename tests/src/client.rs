@@ -16,6 +16,16 @@ pub(crate) fn images() -> PathBuf {
     cache().join("images")
 }
 
+/// An image store that all tests share: what one built, the others have.
+pub fn store() -> PathBuf {
+    cache().join("store")
+}
+
+/// The local archive of Debian packages that `cargo xtask setup` makes.
+pub fn packages() -> PathBuf {
+    cache().join("debian")
+}
+
 pub fn cache() -> PathBuf {
     std::env::var_os("SHOREFAST_CACHE").map_or_else(|| std::env::home_dir().expect("HOME is set").join(".cache/shorefast"), PathBuf::from)
 }
@@ -28,6 +38,8 @@ pub enum Way {
     Directory,
     /// `--image tar:` with this file of the images directory.
     Archive(&'static str),
+    /// Neither a definition nor an image is named: both are built in.
+    Catalogue,
 }
 
 /// A client definition in a file, and the image that has the client.
@@ -92,6 +104,10 @@ impl<'a> Request<'a> {
     pub fn mount(&self, host: &Host, way: Way) -> Ran {
         match way {
             Way::Native => self.mount_natively(),
+            Way::Catalogue => {
+                host.offer_packages();
+                host.shorefast(&self.catalogue_arguments())
+            }
             _ => host.shorefast(&self.arguments(way, &[])),
         }
     }
@@ -110,7 +126,7 @@ impl<'a> Request<'a> {
                 image.push("tar:");
                 image.push(images().join(file));
             }
-            Way::Native | Way::Directory => {
+            Way::Native | Way::Directory | Way::Catalogue => {
                 image.push("dir:");
                 image.push(self.client.image_directory());
             }
@@ -121,6 +137,16 @@ impl<'a> Request<'a> {
         }
         words.extend(["--client-file".into(), self.client.definition.clone().into(), "--image".into(), image]);
         words.extend(more.iter().map(OsString::from));
+        words.extend(["--".into(), self.source.clone(), self.target.clone().into()]);
+        words
+    }
+
+    /// As a user says it who knows nothing but the type.
+    fn catalogue_arguments(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["--root".into(), store().into(), "mount".into(), "-t".into(), self.fstype.into()];
+        if !self.options.is_empty() {
+            words.extend(["-o".into(), self.options.clone()]);
+        }
         words.extend(["--".into(), self.source.clone(), self.target.clone().into()]);
         words
     }

@@ -89,6 +89,12 @@ impl Running {
         self.child.id()
     }
 
+    /// As a terminal's Ctrl-C: for a program that was started in a process group of its own.
+    pub fn interrupt(&self) {
+        // It may have ended already, which is as good.
+        let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), rustix::process::Signal::INT);
+    }
+
     pub fn kill(&mut self) {
         self.child.kill().expect("cannot kill a child that was not waited for");
     }

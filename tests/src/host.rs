@@ -90,6 +90,18 @@ impl Host {
         path
     }
 
+    /// Lets images be made from the local archive of packages: a test has no way to the one outside.
+    pub fn offer_packages(&self) {
+        let packages = crate::client::packages();
+        let configuration = format!(
+            "suite = \"bookworm\"\nmirrors = [\"file:{}\"]\nkeyring = \"{}\"\n",
+            packages.display(),
+            packages.join("key.gpg").display()
+        );
+        fs::create_dir_all("/etc/shorefast").expect("a writable /etc");
+        fs::write("/etc/shorefast/packages.toml", configuration).expect("a writable /etc");
+    }
+
     pub fn binary(&self) -> &Path {
         &self.binary
     }

@@ -40,12 +40,7 @@ pub(crate) fn build_all(cache: &Path) -> Result<()> {
     in_parallel(&ARCHIVES, |archive| pack(archive, &images)).into_iter().collect()
 }
 
-/// The image of this name; there is one for every client that the tests know.
-pub(crate) fn named(name: &str) -> &'static Image {
-    IMAGES.iter().find(|image| image.name == name).expect("a name from the table")
-}
-
-pub(crate) fn build(image: &Image, images: &Path) -> Result<()> {
+fn build(image: &Image, images: &Path) -> Result<()> {
     let include = format!("{BASE}{}", image.packages);
     let recipe = format!("3 {SUITE} {include}\n");
     cache::build_once(&images.join(image.name), &recipe, |root| {

@@ -3,7 +3,6 @@
 //! One file per chore; a new chore is a file with a `pub(crate) fn run(&Args) -> Result<ExitCode>` and a line in `Chore`.
 
 mod bench;
-mod demo;
 mod fuzz;
 mod generate;
 mod guest;
@@ -50,8 +49,6 @@ enum Chore {
     Fuzz(fuzz::Args),
     /// Measure how fast mounts are, beside native clients and containers
     Bench(bench::Args),
-    /// Mount a throw-away SSH server through a client that is not installed, and show what runs where
-    Demo,
     /// Write man pages and completions
     Generate(generate::Args),
     /// End the guest machine that this runs in; the last thing that its init does
@@ -78,7 +75,6 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Soak(args) => return soak::run(args),
         Chore::Fuzz(args) => return fuzz::run(args),
         Chore::Bench(args) => return bench::run(args),
-        Chore::Demo => demo::run()?,
         Chore::Generate(args) => generate::run(args)?,
         Chore::PowerOff => guest::power_off()?,
     }

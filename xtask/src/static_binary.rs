@@ -29,7 +29,7 @@ pub(crate) fn check() -> Result<()> {
     ensure!(version.status.success() && version.stdout.starts_with(b"shorefast "), "no version: {version:?}");
     let list = inside(&["list", "--json"])?;
     ensure!(list.status.success() && list.stdout == b"[]\n", "no empty list: {list:?}");
-    let mount = inside(&["mount", "-t", "sshfs", "host:", "/"])?;
+    let mount = inside(&["mount", "-t", "nosuch", "host:", "/"])?;
     let said = String::from_utf8_lossy(&mount.stderr);
     ensure!(mount.status.code() == Some(32) && said.contains("no client files in /etc/shorefast/clients.d"), "no clear error: {mount:?}");
     Ok(())

@@ -84,10 +84,10 @@ impl std::fmt::Display for Said {
 
 fn looked(directory: &std::path::Path, files: &[PathBuf]) -> String {
     if files.is_empty() {
-        return format!(" (there are no client files in {})", directory.display());
+        return format!(" (looked at the built-in ones; there are no client files in {})", directory.display());
     }
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-    format!(" (looked at {})", names.join(", "))
+    format!(" (looked at the built-in ones and {})", names.join(", "))
 }
 
 /// Errors sorted for exit codes and retries.
@@ -118,7 +118,10 @@ impl Error {
             Self::NotRoot => "run it as root; `shorefast mount --dry-run` shows the plan without",
             Self::NoType => "say -t TYPE, or --client or --client-file",
             Self::UnknownType { directory, .. } | Self::UnknownClient { directory, .. } => {
-                return Some(format!("put a client file into {}, or name one with --client-file", directory.display()));
+                return Some(format!(
+                    "`shorefast client list` shows all; put a client file into {}, or name one with --client-file",
+                    directory.display()
+                ));
             }
             Self::Definition { .. } => "docs/CLIENTS.md lists the keys",
             Self::NoImage { .. } => "add image = \"…\" to the definition, or say --image",

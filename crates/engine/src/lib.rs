@@ -16,6 +16,8 @@ pub mod attach;
 pub mod record;
 pub mod plan;
 pub mod client;
+pub mod catalogue;
+pub mod definition;
 pub mod options;
 pub mod request;
 pub mod text;

@@ -13,7 +13,8 @@ use shorefast_sandbox::Spec;
 use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{self, Content, File, Identity, Processes};
 
-use crate::client::{self, Client, Daemon, Definition, Mode, Namespace, OnExit, Source};
+use crate::client::{self, Client, Origin};
+use crate::definition::{Daemon, Definition, Mode, Namespace, OnExit, Source};
 use crate::error::Error;
 use crate::options::{self, Item};
 use crate::request::Request;
@@ -22,7 +23,7 @@ use crate::text;
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub client: String,
-    pub definition: PathBuf,
+    pub definition: Origin,
     pub mode: Mode,
     pub fstype: String,
     pub source: OsString,
@@ -51,8 +52,7 @@ const HOST_FILES: &[&str] = &["/etc/resolv.conf", "/etc/hosts"];
 
 pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
     let client = client::find(&request.client, request.fstype.as_deref(), &context.clients)?;
-    let Client { name, file, definition } = client;
-    let wrong = |problem| Error::Definition { file: file.clone(), problem };
+    let Client { name, origin, definition, .. } = client;
     let fstype = request.fstype.clone().unwrap_or_else(|| definition.types[0].clone());
     let image = request.image.as_ref().or(definition.image.as_ref()).ok_or_else(|| Error::NoImage { client: name.clone() })?;
     let image: Reference = image.parse().map_err(Error::Image)?;
@@ -77,12 +77,13 @@ pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
     let values = Values { fstype: &fstype, options: &options::join(&items), source: &source_inside };
     let spec = Spec {
         command: expand(&definition.command, &values),
+        arg0: definition.arg0.clone(),
         environment: definition.env.clone().into_iter().collect(),
         identity: identity(&definition),
         processes: if definition.namespaces.pid == Namespace::Host { Processes::Host } else { Processes::Own },
         source: source_path.clone(),
         files,
-        scratch_bytes: definition.limits.scratch_bytes().map_err(wrong)?,
+        scratch_bytes: definition.scratch_bytes,
     };
     let policy = Policy {
         kernel_types: definition.kernel_types.clone(),
@@ -91,15 +92,14 @@ pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
         owner: context.owner,
         source_seen_as: source_path.map(|path| SourceAlias { inside: spec::SOURCE.into(), outside: path.into_os_string().into_vec() }),
     };
-    let wrong = |problem| Error::Definition { file: file.clone(), problem };
     Ok(Plan {
-        limits: definition.limits.limits().map_err(wrong)?,
+        limits: definition.limits,
         target: std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone()),
         shown_options: options::join_redacted(&items),
         source: request.source.clone(),
         timeout: request.timeout,
         client: name,
-        definition: file,
+        definition: origin,
         mode: definition.mode,
         daemon: definition.daemon,
         on_exit: definition.on_exit,
@@ -111,9 +111,9 @@ pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
 }
 
 fn identity(definition: &Definition) -> Identity {
-    match definition.namespaces {
-        client::Namespaces { pid: Namespace::Host, .. } | client::Namespaces { user: Some(Namespace::Host), .. } => Identity::DedicatedUser,
-        _ => Identity::UserNamespace,
+    match definition.namespaces.user {
+        Namespace::Host => Identity::DedicatedUser,
+        Namespace::Private => Identity::UserNamespace,
     }
 }
 
@@ -122,7 +122,8 @@ fn hand_over_files(items: Vec<Item>, definition: &Definition) -> (Vec<Item>, Vec
     let mut files = Vec::new();
     let hand_over = |item: Item| {
         let path = item.value.as_deref().map(|value| value.trim_matches('"')).unwrap_or_default();
-        if !definition.files.contains(&item.name) || !path.starts_with('/') {
+        // Devices are the sandbox's own: UserKnownHostsFile=/dev/null means what it says.
+        if !definition.files.contains(&item.name) || !path.starts_with('/') || path.starts_with("/dev/") {
             return item;
         }
         let name = Path::new(path).file_name().unwrap_or(OsStr::new("file"));
@@ -188,7 +189,7 @@ impl Plan {
         let files: Vec<_> = self.spec.files.iter().map(file_json).collect();
         json!({
             "client": self.client,
-            "definition": shown(self.definition.as_os_str()),
+            "definition": self.definition.to_string(),
             "mode": self.mode,
             "type": self.fstype,
             "source": shown(&self.source),
@@ -275,10 +276,10 @@ mod tests {
 
     #[test]
     fn a_file_option_names_the_copy() {
-        let definition = client::parse("types = [\"x\"]\nfiles = [\"IdentityFile\"]").unwrap();
-        let items = options::parse("IdentityFile=/root/.ssh/id,port=22,Other=/etc/x").unwrap().items;
+        let definition = crate::definition::parse("types = [\"x\"]\nfiles = [\"IdentityFile\"]").unwrap();
+        let items = options::parse("IdentityFile=/root/.ssh/id,port=22,Other=/etc/x,IdentityFile=/dev/null").unwrap().items;
         let (items, files) = hand_over_files(items, &definition);
-        assert_eq!(options::join(&items), "IdentityFile=/shorefast/files/0/id,port=22,Other=/etc/x");
+        assert_eq!(options::join(&items), "IdentityFile=/shorefast/files/0/id,port=22,Other=/etc/x,IdentityFile=/dev/null");
         assert_eq!(files.len(), 1);
         assert!(matches!(&files[0].content, Content::Host(path) if path == Path::new("/root/.ssh/id")));
     }

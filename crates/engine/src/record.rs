@@ -22,7 +22,7 @@ use shorefast_sandbox::Cgroup;
 use shorefast_sandbox::spec::{Ids, Processes};
 use shorefast_sys as sys;
 
-use crate::client::{Mode, OnExit};
+use crate::definition::{Mode, OnExit};
 use crate::error::Error;
 use crate::text;
 

@@ -13,7 +13,7 @@ use shorefast_sandbox::talk::Word;
 use shorefast_sandbox::{Client, Error as SandboxError};
 use shorefast_sys as sys;
 
-use crate::client::Daemon;
+use crate::definition::Daemon;
 use crate::error::{Error, Said};
 use crate::kill_point::{self, Point};
 

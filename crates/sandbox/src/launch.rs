@@ -175,7 +175,7 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
         entries,
         files: files::read(spec, &image, around.ids)?,
         source,
-        argv: spec.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        argv: argv(spec),
         candidates: candidates(&spec.command[0]),
         environment: environment(spec),
     };
@@ -246,6 +246,14 @@ fn output_pipe() -> sys::Result<(OwnedFd, OwnedFd)> {
     // Only our end: a client may not expect a pipe that does not block.
     sys::call(|| "fcntl(O_NONBLOCK)".into(), rustix::fs::fcntl_setfl(&read, OFlags::NONBLOCK))?;
     Ok((read, write))
+}
+
+fn argv(spec: &Spec) -> Vec<Vec<u8>> {
+    let mut words: Vec<_> = spec.command.iter().map(|word| word.as_bytes().to_vec()).collect();
+    if let Some(name) = &spec.arg0 {
+        words[0] = name.as_bytes().to_vec();
+    }
+    words
 }
 
 fn candidates(helper: &OsStr) -> Vec<Vec<u8>> {

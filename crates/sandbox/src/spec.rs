@@ -17,6 +17,8 @@ pub const DEFAULT_SCRATCH: u64 = 256 << 20;
 pub struct Spec {
     /// The helper and its arguments; the first is looked up on the image's PATH.
     pub command: Vec<OsString>,
+    /// The name that it is told to have, if it is not the first word.
+    pub arg0: Option<String>,
     pub environment: Vec<(String, String)>,
     pub identity: Identity,
     pub processes: Processes,

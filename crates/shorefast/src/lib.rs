@@ -3,6 +3,8 @@
 pub mod front {
     //! Protocols in, requests out. Nothing is decided here.
     pub mod cli;
+    pub mod client;
+    pub mod demo;
     pub mod image;
     pub mod build;
     pub mod internal;

@@ -16,6 +16,8 @@ use shorefast_image::Store;
 use shorefast_image::store::Network;
 use shorefast_sandbox::Nest;
 
+use crate::front::client::{self as client_front, ClientArguments};
+use crate::front::demo::{self, DemoArguments, Surroundings};
 use crate::front::image::{self, ImageArguments, LimitArguments};
 use crate::front::show::{self, print};
 use crate::report;
@@ -95,6 +97,10 @@ enum Command {
     },
     /// Get, show and remove client images
     Image(ImageArguments),
+    /// Show and check client definitions
+    Client(ClientArguments),
+    /// Mount a throw-away server, look at what runs, and clean up: a first look at everything
+    Demo(DemoArguments),
     /// Clean up after killed processes and ended mounts
     Reconcile {
         #[arg(long)]
@@ -175,6 +181,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     match cli.command {
         Command::Mount(arguments) => return mount(arguments, &cli.places, nest),
         Command::Image(arguments) => return image::run(arguments, &store, &records),
+        Command::Client(arguments) => return client_front::run(arguments, &cli.places.clients),
+        Command::Demo(arguments) => {
+            let Places { run_dir, root, clients, .. } = &cli.places;
+            return Ok(demo::run(&arguments, &Surroundings { run_dir, root, clients, images: store }));
+        }
         Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
         Command::List { json } => print(&show::list(&records, json)?),
         Command::Inspect { json, target } => print(&show::inspect(&records, &target, json)?),

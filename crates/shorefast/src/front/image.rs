@@ -65,7 +65,7 @@ enum ImageCommand {
 #[command(next_help_heading = "Limits of images")]
 pub struct LimitArguments {
     /// Refuse images that are larger, unpacked
-    #[arg(long, global = true, value_name = "SIZE", env = "SHOREFAST_MAX_IMAGE_SIZE", default_value = "16G", value_parser = shorefast_engine::client::parse_size)]
+    #[arg(long, global = true, value_name = "SIZE", env = "SHOREFAST_MAX_IMAGE_SIZE", default_value = "16G", value_parser = shorefast_engine::definition::parse_size)]
     max_image_size: u64,
     /// Refuse images with more files
     #[arg(long, global = true, value_name = "COUNT", env = "SHOREFAST_MAX_IMAGE_ENTRIES", default_value_t = Limits::default().entries)]

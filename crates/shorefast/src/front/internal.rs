@@ -8,6 +8,8 @@ use shorefast_engine::record::Records;
 use shorefast_engine::{keeper, reconcile, unmount};
 use shorefast_sandbox::client;
 
+use crate::front::demo;
+
 /// `None`: an ordinary call.
 pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
     let texts: Vec<_> = arguments.iter().skip(1).map(|argument| argument.to_str().unwrap_or_default()).collect();
@@ -26,6 +28,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
             let errno = unmount::attempt_here(Path::new(&arguments[3]), flags);
             Some(ExitCode::from(u8::try_from(errno).unwrap_or(u8::MAX)))
         }
+        [command, _, _] if *command == demo::server::COMMAND => Some(demo::server::run(Path::new(&arguments[2]), Path::new(&arguments[3]))),
         _ => None,
     }
 }

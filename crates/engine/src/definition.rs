@@ -1,0 +1,339 @@
+//! What a client definition says. A file may say little: what it leaves out comes from the built-in definition of the same
+//! name, and then from the defaults. So there are two types: a [`Layer`], in which everything is optional, and the
+//! [`Definition`] that comes out.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use shorefast_sandbox::cgroup::Limits;
+use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File};
+
+/// A complete definition, checked.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Filesystem types, as in `mount -t`.
+    pub types: Vec<String>,
+    pub image: Option<String>,
+    pub mode: Mode,
+    pub command: Vec<String>,
+    /// The name under which the helper is run, if it is not that of its file.
+    pub arg0: Option<String>,
+    pub kernel_types: Vec<String>,
+    pub services: Vec<String>,
+    pub source: Source,
+    pub files: Vec<String>,
+    pub namespaces: Namespaces,
+    pub limits: Limits,
+    /// The size of all that the client can write inside.
+    pub scratch_bytes: u64,
+    pub mounts: u32,
+    pub daemon: Daemon,
+    pub on_exit: OnExit,
+    pub env: BTreeMap<String, String>,
+    pub provide: BTreeMap<PathBuf, String>,
+}
+
+/// A definition as it is written.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Layer {
+    pub types: Option<Vec<String>>,
+    pub image: Option<String>,
+    pub mode: Option<Mode>,
+    pub command: Option<Vec<String>>,
+    pub arg0: Option<String>,
+    pub kernel_types: Option<Vec<String>>,
+    pub services: Option<Vec<String>>,
+    pub source: Option<Source>,
+    pub files: Option<Vec<String>>,
+    pub mounts: Option<u32>,
+    pub daemon: Option<Daemon>,
+    pub on_exit: Option<OnExit>,
+    #[serde(skip_serializing_if = "NamespaceLayer::is_empty")]
+    pub namespaces: NamespaceLayer,
+    #[serde(skip_serializing_if = "LimitLayer::is_empty")]
+    pub limits: LimitLayer,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub provide: BTreeMap<PathBuf, String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NamespaceLayer {
+    pub pid: Option<Namespace>,
+    pub user: Option<Namespace>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitLayer {
+    pub memory: Option<String>,
+    pub pids: Option<u64>,
+    pub cpu: Option<f64>,
+    pub scratch: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    #[default]
+    Container,
+}
+
+/// What the mount's source is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// A name that only the client understands.
+    #[default]
+    Remote,
+    /// A host path that the client gets to see.
+    Path,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Namespaces {
+    pub pid: Namespace,
+    pub user: Namespace,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Namespace {
+    #[default]
+    Private,
+    Host,
+}
+
+/// How the helper behaves once it has mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Daemon {
+    /// It exits; whatever serves was forked off.
+    #[default]
+    Forks,
+    /// It serves itself and exits at the end.
+    Foreground,
+}
+
+/// What happens to the mount when its client dies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnExit {
+    /// It goes too: an empty directory is better than errors.
+    #[default]
+    Detach,
+    /// It stays, dead: errors are better than writing below it.
+    Keep,
+}
+
+/// Reads a definition that stands alone; the error says line and key.
+pub fn parse(text: &str) -> Result<Definition, String> {
+    Layer::parse(text)?.complete()
+}
+
+impl Layer {
+    /// The error says line and key, and the key that was probably meant.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| {
+            let shown = error.to_string().trim_end().to_owned();
+            nearest_key(error.message()).map_or_else(|| shown.clone(), |key| format!("{shown}\ndid you mean `{key}`?"))
+        })
+    }
+
+    /// This one, and below it what it leaves out.
+    pub fn over(self, below: Self) -> Self {
+        Self {
+            types: self.types.or(below.types),
+            image: self.image.or(below.image),
+            mode: self.mode.or(below.mode),
+            command: self.command.or(below.command),
+            arg0: self.arg0.or(below.arg0),
+            kernel_types: self.kernel_types.or(below.kernel_types),
+            services: self.services.or(below.services),
+            source: self.source.or(below.source),
+            files: self.files.or(below.files),
+            mounts: self.mounts.or(below.mounts),
+            daemon: self.daemon.or(below.daemon),
+            on_exit: self.on_exit.or(below.on_exit),
+            namespaces: NamespaceLayer {
+                pid: self.namespaces.pid.or(below.namespaces.pid),
+                user: self.namespaces.user.or(below.namespaces.user),
+            },
+            limits: LimitLayer {
+                memory: self.limits.memory.or(below.limits.memory),
+                pids: self.limits.pids.or(below.limits.pids),
+                cpu: self.limits.cpu.or(below.limits.cpu),
+                scratch: self.limits.scratch.or(below.limits.scratch),
+            },
+            env: below.env.into_iter().chain(self.env).collect(),
+            provide: below.provide.into_iter().chain(self.provide).collect(),
+        }
+    }
+
+    /// Fills in the defaults, and refuses what cannot work.
+    pub fn complete(self) -> Result<Definition, String> {
+        let types = self.types.unwrap_or_default();
+        if types.is_empty() {
+            return Err("key `types`: at least one filesystem type is needed".into());
+        }
+        let command = self.command.unwrap_or_else(default_command);
+        if command.first().is_none_or(|helper| helper.is_empty()) {
+            return Err("key `command`: at least the helper is needed".into());
+        }
+        if !command.iter().any(|word| word.contains("{target}")) {
+            return Err("key `command`: no word holds {target}, so nothing could be mounted".into());
+        }
+        let mounts = self.mounts.unwrap_or(1);
+        if mounts == 0 {
+            return Err("key `mounts`: a client that may mount nothing is of no use".into());
+        }
+        self.provide.keys().try_for_each(|path| check_provided(path))?;
+        let of_limits = |problem| format!("key `limits`: {problem}");
+        Ok(Definition {
+            types,
+            image: self.image,
+            mode: self.mode.unwrap_or_default(),
+            command,
+            arg0: self.arg0,
+            kernel_types: self.kernel_types.unwrap_or_else(|| vec!["fuse".to_owned()]),
+            services: self.services.unwrap_or_default(),
+            source: self.source.unwrap_or_default(),
+            files: self.files.unwrap_or_default(),
+            namespaces: self.namespaces.complete()?,
+            limits: self.limits.limits().map_err(of_limits)?,
+            scratch_bytes: self.limits.scratch.as_deref().map_or(Ok(DEFAULT_SCRATCH), parse_size).map_err(of_limits)?,
+            mounts,
+            daemon: self.daemon.unwrap_or_default(),
+            on_exit: self.on_exit.unwrap_or_default(),
+            env: self.env,
+            provide: self.provide,
+        })
+    }
+}
+
+impl NamespaceLayer {
+    fn is_empty(&self) -> bool {
+        self.pid.is_none() && self.user.is_none()
+    }
+
+    fn complete(self) -> Result<Namespaces, String> {
+        let pid = self.pid.unwrap_or_default();
+        if pid == Namespace::Host && self.user == Some(Namespace::Private) {
+            return Err(
+                "key `namespaces`: pid = \"host\" cannot go with user = \"private\" (the client would see host processes under wrong ids)"
+                    .into(),
+            );
+        }
+        Ok(Namespaces { pid, user: self.user.unwrap_or(pid) })
+    }
+}
+
+impl LimitLayer {
+    fn is_empty(&self) -> bool {
+        self.memory.is_none() && self.pids.is_none() && self.cpu.is_none() && self.scratch.is_none()
+    }
+
+    fn limits(&self) -> Result<Limits, String> {
+        let memory_bytes = self.memory.as_deref().map(parse_size).transpose()?;
+        if self.cpu.is_some_and(|count| !count.is_finite() || count < 0.01) {
+            return Err("cpu is a number of processors, at least 0.01".to_owned());
+        }
+        Ok(Limits { memory_bytes, processes: self.pids, processors: self.cpu })
+    }
+}
+
+fn default_command() -> Vec<String> {
+    ["mount", "-t", "{type}", "-o", "{options}", "{source}", "{target}"].map(str::to_owned).to_vec()
+}
+
+fn check_provided(path: &Path) -> Result<(), String> {
+    let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let file = File { inside: path.to_owned(), content: Content::Text(String::new()) };
+    if path.is_absolute() && is_plain && (file.is_ours() || path.starts_with("/etc")) {
+        Ok(())
+    } else {
+        Err(format!("key `provide`: {path:?} is not an absolute path below /etc, /root, /run, /tmp or /var/lib"))
+    }
+}
+
+/// `512M`, `1G`, `65536`.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
+        Some(digits) => (digits, 10 * (1 + "KMGT".find(&text[digits.len()..]).unwrap_or(0))),
+        None => (text, 0),
+    };
+    let number: Option<u64> = digits.parse().ok();
+    let bytes = number.and_then(|number| number.checked_mul(1 << shift)).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| format!("{text:?} is no size: write 65536, 512M or 1G"))
+}
+
+/// Of "unknown field `tpyes`, expected one of `types`, …" the one that looks most like it.
+fn nearest_key(message: &str) -> Option<&str> {
+    let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
+    let unknown = quoted.next()?;
+    let alike = |known: &str| strsim::damerau_levenshtein(unknown, known);
+    quoted.min_by_key(|known| alike(known)).filter(|known| alike(known) <= 1 + unknown.len() / 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_definition_has_sensible_defaults() {
+        let definition = parse("types = [\"sshfs\"]").unwrap();
+        assert_eq!(definition.command[0], "mount");
+        assert_eq!(definition.kernel_types, ["fuse"]);
+        assert_eq!(definition.scratch_bytes, DEFAULT_SCRATCH);
+        assert_eq!(definition.namespaces.user, Namespace::Private);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let rows = [
+            ("an unknown key", "types = [\"a\"]\ntpyes = 1", "line 2"),
+            ("a key that looks like one", "types = [\"a\"]\ntpyes = 1", "did you mean `types`?"),
+            ("an inner key that looks like one", "types = [\"a\"]\nlimits = { memroy = \"1G\" }", "did you mean `memory`?"),
+            ("a wrong type of value", "types = \"a\"", "line 1"),
+            ("no types", "types = []", "`types`"),
+            ("nothing to run", "types = [\"a\"]\ncommand = []", "`command`"),
+            ("no target in the command", "types = [\"a\"]\ncommand = [\"x\"]", "{target}"),
+            ("a size that is none", "types = [\"a\"]\nlimits = { memory = \"lots\" }", "lots"),
+            ("a size of nothing", "types = [\"a\"]\nlimits = { memory = \"0\" }", "no size"),
+            ("a size that overflows", "types = [\"a\"]\nlimits = { memory = \"99999999999T\" }", "no size"),
+            ("host pids with private users", "types = [\"a\"]\nnamespaces = { pid = \"host\", user = \"private\" }", "namespaces"),
+            ("a file over the image's programs", "types = [\"a\"]\nprovide = { \"/usr/bin/x\" = \"\" }", "provide"),
+            ("a file that climbs", "types = [\"a\"]\nprovide = { \"/etc/../usr/x\" = \"\" }", "provide"),
+        ];
+        for (name, text, part) in rows {
+            let problem = parse(text).expect_err(name);
+            assert!(problem.contains(part), "{name}: {problem}");
+        }
+        let problem = parse("types = [\"a\"]\nzzzzzz = 1").unwrap_err();
+        assert!(!problem.contains("did you mean"), "{problem}");
+    }
+
+    #[test]
+    fn a_layer_overrides_key_by_key() {
+        let below =
+            Layer::parse("types = [\"a\"]\nimage = \"dir:/a\"\nlimits = { memory = \"1G\", pids = 5 }\nenv = { A = \"1\", B = \"1\" }\n");
+        let above = Layer::parse("image = \"dir:/b\"\nlimits = { pids = 7 }\nenv = { B = \"2\" }\n");
+        let definition = above.unwrap().over(below.unwrap()).complete().unwrap();
+        assert_eq!(definition.types, ["a"]);
+        assert_eq!(definition.image.as_deref(), Some("dir:/b"));
+        assert_eq!((definition.limits.memory_bytes, definition.limits.processes), (Some(1 << 30), Some(7)));
+        assert_eq!(definition.env.into_iter().collect::<Vec<_>>(), [("A".into(), "1".into()), ("B".into(), "2".into())]);
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("65536"), Ok(65536));
+        assert_eq!(parse_size("4K"), Ok(4096));
+        assert_eq!(parse_size("512M"), Ok(512 << 20));
+        assert_eq!(parse_size("2G"), Ok(2 << 30));
+    }
+}

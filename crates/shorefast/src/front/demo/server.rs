@@ -1,0 +1,188 @@
+//! The demo's other process: runs a throw-away sshd in a sandbox, and cleans up when the demo is gone.
+
+use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use serde::{Deserialize, Serialize};
+use shorefast_engine::record::Records;
+use shorefast_engine::unmount::{self, Manner};
+use shorefast_engine::{Error, reconcile};
+use shorefast_image::Store;
+use shorefast_image::store::Network;
+use shorefast_sandbox::launch::Surroundings;
+use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File, Identity, Processes};
+use shorefast_sandbox::{Cgroup, Client, Spec};
+use shorefast_sys::ring::Log;
+
+use crate::front::demo::{Failure, failed};
+
+/// The internal command: `__demo-server RUN_DIR ROOT`.
+pub const COMMAND: &str = "__demo-server";
+/// Said by a demo that leaves its mount for playing.
+pub const KEEP: &[u8] = b"k";
+pub const SERVER_IMAGE: &str = "packages:debian/bookworm?openssh-server";
+/// The sandbox's own user: sshd without root serves only whom it runs as.
+pub const USER: &str = "shorefast";
+pub const SHARE: &str = "/root/share";
+
+const START: Duration = Duration::from_secs(20);
+
+/// What the demo has to know, said once.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Ready {
+    pub port: u16,
+    /// The private key's file.
+    pub key: PathBuf,
+    /// An empty directory to mount at.
+    pub target: PathBuf,
+    /// The sandbox: its first process, its user, and its name.
+    pub pid: i32,
+    pub uid: u32,
+    pub id: String,
+}
+
+pub fn run(run_dir: &Path, root: &Path) -> ExitCode {
+    match serve(run_dir, root) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
+    let records = Records::at(run_dir);
+    let image = Store::at(root).obtain(&SERVER_IMAGE.parse()?, Network::Forbidden)?;
+    let begun = records.begin(image.digest.as_ref())?;
+    drop(image.held);
+    let port = free_port().map_err(|source| failed("cannot find a free port", source))?;
+    let program = shorefast_sys::shim::program().map_err(Error::Keeper)?;
+    let around = Surroundings {
+        rootfs: &image.rootfs,
+        ids: begun.ids,
+        cgroup: &Cgroup::default(),
+        log: &begun.log,
+        program: &program,
+        deadline: Instant::now() + START,
+    };
+    let spec = spec(port);
+    let nest = shorefast_sandbox::prepare(spec.processes).map_err(Error::Sandbox)?;
+    // With nobody listening, whatever it would mount is refused.
+    let (client, listener) = nest.launch(&spec, &around).and_then(|launching| launching.complete()).map_err(Error::Sandbox)?;
+    drop(listener);
+    let key = first_words(&client, &records.log(&begun.id), around.deadline)?;
+    let place = Place::make(&key).map_err(|source| failed("cannot make a directory for the demo", source))?;
+    let uid = begun.ids.client(spec.identity);
+    let pid = client.pid().as_raw_nonzero().get();
+    let ready = Ready { port, key: place.key(), target: place.target(), pid, uid, id: begun.id.clone() };
+    let said = serde_json::to_string(&ready).map_err(std::io::Error::from).and_then(|line| writeln!(std::io::stdout(), "{line}"));
+    said.map_err(|source| failed("the demo is gone", source))?;
+    // Whoever waits for the end of the demo's output does not wait for us.
+    let _ = fs::File::options().write(true).open("/dev/null").map(rustix::stdio::dup2_stderr);
+    wait_for_the_end(&place.target());
+    // Nobody is left to hear of a failure, and the rest is worth doing all the same.
+    if unmount::find(&records, &place.target()).is_ok() {
+        let _ = unmount::unmount(&records, &place.target(), Manner::Force);
+    }
+    drop((place, client, begun));
+    let _ = reconcile::all(&records, &Store::at(root));
+    Ok(())
+}
+
+fn spec(port: u16) -> Spec {
+    let configuration = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nHostKey /root/host\nAuthorizedKeysFile /root/key.pub\nStrictModes no\nUsePAM no\n\
+         PasswordAuthentication no\nPidFile none\nSubsystem sftp internal-sftp\n"
+    );
+    // The key is made where it is used, and thrown away with the sandbox.
+    let script = format!(
+        "set -e; mkdir {SHARE}; ssh-keygen -q -t ed25519 -N '' -f /root/host; ssh-keygen -q -t ed25519 -N '' -f /root/key; \
+         cat /root/key; exec /usr/sbin/sshd -D -e -f /root/sshd_config"
+    );
+    Spec {
+        command: ["sh", "-c", &script].map(Into::into).to_vec(),
+        arg0: None,
+        environment: Vec::new(),
+        identity: Identity::DedicatedUser,
+        processes: Processes::Own,
+        source: None,
+        files: vec![File { inside: "/root/sshd_config".into(), content: Content::Text(configuration) }],
+        scratch_bytes: DEFAULT_SCRATCH,
+    }
+}
+
+/// Waits until sshd listens, and gives the key that was printed before.
+fn first_words(client: &Client, log: &Path, deadline: Instant) -> Result<String, Failure> {
+    const END: &str = "-----END OPENSSH PRIVATE KEY-----\n";
+    loop {
+        let said = Log::read(log).map(|log| String::from_utf8_lossy(&log.kept).into_owned()).unwrap_or_default();
+        if let Some((key, rest)) = said.split_once(END)
+            && rest.contains("Server listening")
+        {
+            return Ok(format!("{key}{END}"));
+        }
+        let mut ended = [PollFd::from_borrowed_fd(client.pidfd(), PollFlags::IN)];
+        let pause = rustix::time::Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+        let has_ended = rustix::event::poll(&mut ended, Some(&pause)).is_ok_and(|count| count > 0);
+        if has_ended || Instant::now() > deadline {
+            // What it said may hold the key.
+            let last = said.lines().rev().find(|line| !line.contains("KEY")).unwrap_or("nothing").to_owned();
+            return Err(failed(&format!("the server did not start; it said: {last}"), ErrorKind::Other.into()));
+        }
+    }
+}
+
+/// Until the demo is gone; if it said that it leaves the mount, until that is gone.
+fn wait_for_the_end(target: &Path) {
+    let mut word = [0u8; 1];
+    if !matches!(std::io::stdin().read(&mut word), Ok(1) if word == *KEEP) {
+        return;
+    }
+    let Ok(table) = fs::File::open("/proc/self/mountinfo") else { return };
+    let is_mounted = || fs::read_to_string("/proc/self/mountinfo").is_ok_and(|table| table.contains(&*target.to_string_lossy()));
+    while is_mounted() {
+        // Wakes up when the table changes; the time is for what could be missed.
+        let patience = rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 };
+        let _ = rustix::event::poll(&mut [PollFd::new(&table, PollFlags::PRI)], Some(&patience));
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// A directory with a key and a place to mount at. Dropped: gone, as far as it is empty.
+struct Place(PathBuf);
+
+impl Place {
+    fn make(key: &str) -> std::io::Result<Self> {
+        let name = format!("shorefast-demo.{}", std::process::id());
+        let place = Self(std::env::temp_dir().join(name));
+        fs::DirBuilder::new().mode(0o700).create(&place.0)?;
+        fs::create_dir(place.target())?;
+        let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(place.key())?;
+        file.write_all(key.as_bytes())?;
+        Ok(place)
+    }
+
+    fn key(&self) -> PathBuf {
+        self.0.join("key")
+    }
+
+    fn target(&self) -> PathBuf {
+        self.0.join("mnt")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.key());
+        // Never what is below: something could still be mounted there.
+        let _ = fs::remove_dir(self.target());
+        let _ = fs::remove_dir(&self.0);
+    }
+}
