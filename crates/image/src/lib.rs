@@ -21,4 +21,5 @@ pub use digest::Digest;
 pub use error::Error;
 pub use layers::Limits;
 pub use reference::Reference;
+pub use shorefast_net::{Progress, Silent, Task};
 pub use store::Store;

@@ -8,6 +8,7 @@ pub mod front {
     pub mod image;
     pub mod build;
     pub mod internal;
+    pub mod progress;
     pub mod show;
 }
 pub mod report;

@@ -19,6 +19,7 @@ use shorefast_sandbox::Nest;
 use crate::front::client::{self as client_front, ClientArguments};
 use crate::front::demo::{self, DemoArguments, Surroundings};
 use crate::front::image::{self, ImageArguments, LimitArguments};
+use crate::front::progress;
 use crate::front::show::{self, print};
 use crate::report;
 
@@ -66,7 +67,7 @@ struct Places {
 
 impl Places {
     fn store(&self) -> Store {
-        Store::at(&self.root).with_limits(self.limits.limits())
+        Store::at(&self.root).with_limits(self.limits.limits()).with_progress(progress::for_stderr())
     }
 }
 
