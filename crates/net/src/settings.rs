@@ -65,7 +65,7 @@ impl PlainHttp {
             Self::OnlyFrom(hosts) => hosts.contains(host) || hosts.contains(&with_port),
             Self::Allowed => true,
         };
-        if allowed { Ok(()) } else { Err(Error::PlainHttp { host: host.to_owned() }) }
+        if allowed { Ok(()) } else { Err(Error::PlainHttp { host: with_port }) }
     }
 }
 
