@@ -1,5 +1,8 @@
 //! Images from registries: a real one, images made and pushed by real tools, and a network that misbehaves.
 
+#[path = "registry/tokens.rs"]
+mod tokens;
+
 use std::fs;
 use std::io::Read as _;
 use std::net::TcpListener;

@@ -1,12 +1,14 @@
 //! Real servers on the test's own network. Each is a guard: dropped, the server is gone. Ports are fixed, since no two tests share
 //! a network.
 
+mod certificate;
 mod gluster;
 mod http;
 mod meddler;
 pub mod registry;
 mod s3;
 mod sshd;
+pub mod tokens;
 mod webdav;
 
 pub use gluster::Gluster;
@@ -14,6 +16,7 @@ pub use meddler::{Meddler, Mischief};
 pub use registry::Registry;
 pub use s3::S3;
 pub use sshd::Sshd;
+pub use tokens::Tokens;
 pub use webdav::Webdav;
 
 use std::fs::{self, File};

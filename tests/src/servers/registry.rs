@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::Server;
+use super::{Server, certificate, tokens};
 use crate::{Host, command};
 
 pub const USER: &str = "puller";
@@ -22,6 +22,8 @@ pub enum Access {
     Anybody,
     /// Only [`USER`] with [`PASSWORD`].
     Login,
+    /// Only who brings a token of this test's [`tokens::Tokens`], which is at this address.
+    Token(SocketAddr),
 }
 
 #[derive(Debug)]
@@ -44,15 +46,11 @@ impl Registry {
             storage.display()
         );
         if transport == Transport::Tls {
-            certify(&directory);
+            certificate::certify(&directory);
             let path = |name: &str| directory.join(name).display().to_string();
             configuration += &format!("  tls: {{certificate: {}, key: {}}}\n", path("cert.pem"), path("key.pem"));
         }
-        if access == Access::Login {
-            let line = command::run(&["htpasswd", "-Bbn", USER, PASSWORD]).stdout;
-            fs::write(directory.join("htpasswd"), line).expect("cannot write the password file");
-            configuration += &format!("auth: {{htpasswd: {{realm: tests, path: {}}}}}\n", directory.join("htpasswd").display());
-        }
+        configuration += &doorkeeper(host, &directory, access);
         let file = directory.join("config.yml");
         fs::write(&file, configuration).expect("cannot write the registry's configuration");
         let file = file.to_str().expect("our own paths are text");
@@ -71,7 +69,7 @@ impl Registry {
         let (from, to) = (format!("oci:{}:{tag}", layout.display()), format!("docker://{}", self.name(image)));
         let login = format!("{USER}:{PASSWORD}");
         let mut words = vec!["skopeo", "copy", "--quiet", "--insecure-policy", "--dest-tls-verify=false"];
-        if self.access == Access::Login {
+        if self.access != Access::Anybody {
             words.extend(["--dest-creds", &login]);
         }
         words.extend([from.as_str(), to.as_str()]);
@@ -79,16 +77,20 @@ impl Registry {
     }
 }
 
-/// A CA, and a certificate of it for this machine.
-fn certify(directory: &Path) {
-    let path = |name: &str| directory.join(name).display().to_string();
-    fs::write(directory.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n").expect("cannot write the certificate's names");
-    let openssl = |arguments: &str| {
-        let with_paths: Vec<_> = arguments.split(' ').map(|word| word.strip_prefix('@').map_or(word.to_owned(), path)).collect();
-        let words: Vec<_> = std::iter::once("openssl").chain(with_paths.iter().map(String::as_str)).collect();
-        command::run(&words);
-    };
-    openssl("req -x509 -newkey rsa:2048 -nodes -keyout @ca.key -out @ca.pem -days 2 -subj /CN=Test-CA");
-    openssl("req -newkey rsa:2048 -nodes -keyout @key.pem -out @request.pem -subj /CN=localhost");
-    openssl("x509 -req -in @request.pem -CA @ca.pem -CAkey @ca.key -CAcreateserial -days 2 -extfile @names -out @cert.pem");
+/// The part of the configuration that says who may come in.
+fn doorkeeper(host: &Host, directory: &Path, access: Access) -> String {
+    match access {
+        Access::Anybody => String::new(),
+        Access::Login => {
+            let file = directory.join("htpasswd");
+            let line = command::run(&["htpasswd", "-Bbn", USER, PASSWORD]).stdout;
+            fs::write(&file, line).expect("cannot write the password file");
+            format!("auth: {{htpasswd: {{realm: tests, path: {}}}}}\n", file.display())
+        }
+        Access::Token(server) => {
+            let (issuer, service, root) = (tokens::ISSUER, tokens::SERVICE, tokens::root(host));
+            let names = format!("realm: \"http://{server}/token\", service: {service}, issuer: {issuer}");
+            format!("auth: {{token: {{{names}, rootcertbundle: {}}}}}\n", root.display())
+        }
+    }
 }
