@@ -30,6 +30,15 @@ impl Layout {
         }
         command::run(&["umoci", "config", "--image", &image, "--architecture", architecture, "--os", "linux"]);
     }
+
+    /// An image for this machine with these archives as its layers, lowest first.
+    pub fn image_of_archives(&self, tag: &str, archives: &[PathBuf]) {
+        let image = format!("{}:{tag}", text(&self.path));
+        command::run(&["umoci", "new", "--image", &image]);
+        for archive in archives {
+            command::run(&["umoci", "raw", "add-layer", "--image", &image, text(archive)]);
+        }
+    }
 }
 
 /// What does not compress: a layer of it is as large as it says.

@@ -12,6 +12,7 @@ mod data;
 mod memory;
 mod overhead;
 mod packages;
+mod pull;
 mod reality;
 mod scale;
 
@@ -78,12 +79,14 @@ enum Part {
     Data,
     /// Making an image of packages: shorefast, mmdebstrap
     Packages,
+    /// Pulling an image out of a registry: shorefast, podman, skopeo and umoci
+    Pull,
 }
 
-const PARTS: [Part; 6] = [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Data, Part::Packages];
+const PARTS: [Part; 7] = [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Data, Part::Packages, Part::Pull];
 
 /// Beside what the tests need.
-const PACKAGES: [&str; 3] = ["fio", "podman", "runc"];
+const PACKAGES: [&str; 4] = ["fio", "podman", "runc", "time"];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match args.role {
@@ -152,6 +155,7 @@ fn measure_one(part: Part, n: usize) -> Result<ExitCode> {
         Part::Scale => scale::measure(&host, n),
         Part::Data => data::measure(&host, n),
         Part::Packages => packages::measure(&host, n),
+        Part::Pull => pull::measure(&host, n),
     };
     println!("{}", serde_json::to_string::<Measured>(&measured?)?);
     Ok(ExitCode::SUCCESS)
