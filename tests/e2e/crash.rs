@@ -1,7 +1,7 @@
 //! SIGKILL between any two steps: each target has a working mount or none, and whoever comes next leaves nothing of the rest.
 //!
 //! The binary that dies where it is told to is a build of its own:
-//! `cargo build --package shorefast --features kill-points --target-dir target/kill-points`
+//! `cargo xtask test` builds with the feature `kill-points`
 
 #[path = "crash/aftermath.rs"]
 mod aftermath;

@@ -14,6 +14,11 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// Enough of it for a table.
+    pub fn short(&self) -> String {
+        self.hex()[..12].to_owned()
+    }
+
     pub(crate) fn finished(hash: Sha256) -> Self {
         Self(hash.finalize().into())
     }

@@ -30,6 +30,10 @@ pub enum Problem {
     Compression(String),
 }
 
+/// A package may ask its reader for gigabytes; the largest that dpkg makes asks for 65 MB (`xz -9`).
+const XZ_MEMORY: u64 = 80 << 20;
+const ZSTD_WINDOW_LOG: u32 = 26;
+
 impl Deb {
     /// The files, as a plain tar archive. The whole package is verified first, however it came into the cache.
     pub fn data(&self) -> Result<Box<dyn Read + Send>, Problem> {
@@ -46,8 +50,15 @@ impl Deb {
         Ok(match member.compression {
             Compression::None => Box::new(packed),
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
-            Compression::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(packed)),
-            Compression::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(packed).map_err(unreadable)?),
+            Compression::Xz => {
+                let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED);
+                Box::new(liblzma::bufread::XzDecoder::new_stream(packed, stream.map_err(|error| unreadable(error.into()))?))
+            }
+            Compression::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(unreadable)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(unreadable)?;
+                Box::new(decoder)
+            }
         })
     }
 }

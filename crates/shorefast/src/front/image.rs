@@ -132,7 +132,7 @@ fn list(store: &Store, records: &Records, json: bool) -> Result<String, Error> {
     let mut lines = vec![["NAME", "DIGEST", "SIZE", "USED BY"].map(str::to_owned)];
     for (image, names) in &images {
         let used_by = users.get(&image.digest).map_or_else(|| "-".to_owned(), |users| users.join(" "));
-        let short = image.digest.hex()[..12].to_owned();
+        let short = image.digest.short();
         let names = if names.is_empty() { &["-".to_owned()][..] } else { names };
         lines.extend(names.iter().map(|name| [show::shown(name.as_bytes()), short.clone(), size(image.size), used_by.clone()]));
     }

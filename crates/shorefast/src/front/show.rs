@@ -19,13 +19,14 @@ pub fn list(records: &Records, json: bool) -> Result<String, Error> {
         let rows: Vec<_> = all.iter().map(|(record, state)| row(record, *state)).collect();
         return Ok(format!("{:#}\n", Value::from(rows)));
     }
-    let mut lines = vec![["TARGET", "SOURCE", "TYPE", "CLIENT", "STATE", "PID", "SINCE"].map(str::to_owned)];
+    let mut lines = vec![["TARGET", "SOURCE", "TYPE", "CLIENT", "IMAGE", "STATE", "PID", "SINCE"].map(str::to_owned)];
     lines.extend(all.iter().map(|(record, state)| {
         [
             shown(record.target.as_os_str().as_bytes()),
             shown(record.source.as_bytes()),
             record.fstype.clone(),
             record.client.clone(),
+            record.digest.map_or_else(|| "-".to_owned(), |digest| digest.short()),
             name(*state).to_owned(),
             record.daemon().map_or_else(|| "-".to_owned(), |daemon| daemon.pid.to_string()),
             since(record),
