@@ -6,7 +6,7 @@
 pub mod server;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -124,6 +124,8 @@ impl Server {
             .args([around.run_dir, around.root])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // Not ours: whoever waits for the end of our output does not wait for that process.
+            .stderr(Stdio::piped())
             // A group of its own: the terminal's Ctrl-C is for us.
             .process_group(0)
             .spawn()
@@ -136,7 +138,12 @@ impl Server {
         let output = self.process.stdout.take().ok_or_else(|| failed("the server's process", std::io::ErrorKind::BrokenPipe.into()))?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).map_err(|source| failed("cannot hear the server's process", source))?;
-        serde_json::from_str(&line).map_err(|_| failed("the server did not start (it said why above)", std::io::ErrorKind::Other.into()))
+        serde_json::from_str(&line).map_err(|_| {
+            let mut said = String::new();
+            // What cannot be read is not there.
+            let _ = self.process.stderr.take().map(|mut errors| errors.read_to_string(&mut said));
+            failed("the server did not start", std::io::Error::other(said.trim_end().to_owned()))
+        })
     }
 
     fn keep(mut self) -> Result<(), Failure> {

@@ -81,8 +81,6 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let ready = Ready { port, key: place.key(), target: place.target(), pid, uid, id: begun.id.clone() };
     let said = serde_json::to_string(&ready).map_err(std::io::Error::from).and_then(|line| writeln!(std::io::stdout(), "{line}"));
     said.map_err(|source| failed("the demo is gone", source))?;
-    // Whoever waits for the end of the demo's output does not wait for us.
-    let _ = fs::File::options().write(true).open("/dev/null").map(rustix::stdio::dup2_stderr);
     wait_for_the_end(&place.target());
     // Nobody is left to hear of a failure, and the rest is worth doing all the same.
     if unmount::find(&records, &place.target()).is_ok() {
