@@ -1277,7 +1277,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__mount)
-            opts="-t -o -h --type --options --client --client-file --image --offline --dry-run --timeout --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-t -o -h --type --options --client --client-file --image --mode --offline --dry-run --timeout --run-dir --root --clients --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1309,6 +1309,10 @@ _shorefast() {
                     ;;
                 --image)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mode)
+                    COMPREPLY=($(compgen -W "container host auto" -- "${cur}"))
                     return 0
                     ;;
                 --timeout)

@@ -46,6 +46,9 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s o -l optio
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client -d 'Use the client definition of this name' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-file -d 'Use this client definition' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image -d 'Use this image instead of the definition\'s: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, tar:FILE or dir:ROOTFS' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l mode -d 'Where the client runs: in a sandbox (container), or not at all but by mount(8) (host); auto: host if this host has a helper for the type. Default: what the client\'s definition says, else container' -r -f -a "container\t''
+host\t''
+auto\t''"
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l timeout -d 'Give up after this time, such as 30s or 2m' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l root -d 'Where unpacked images are kept' -r -F

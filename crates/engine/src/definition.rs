@@ -9,13 +9,16 @@ use serde::{Deserialize, Serialize};
 use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File};
 
+use crate::mode::Mode;
+
 /// A complete definition, checked.
 #[derive(Clone, Debug)]
 pub struct Definition {
     /// Filesystem types, as in `mount -t`.
     pub types: Vec<String>,
     pub image: Option<String>,
-    pub mode: Mode,
+    /// Where the client runs, if the definition cares.
+    pub mode: Option<Mode>,
     pub command: Vec<String>,
     /// The name under which the helper is run, if it is not that of its file.
     pub arg0: Option<String>,
@@ -74,13 +77,6 @@ pub struct LimitLayer {
     pub pids: Option<u64>,
     pub cpu: Option<f64>,
     pub scratch: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    #[default]
-    Container,
 }
 
 /// What the mount's source is.
@@ -196,7 +192,7 @@ impl Layer {
         Ok(Definition {
             types,
             image: self.image,
-            mode: self.mode.unwrap_or_default(),
+            mode: self.mode,
             command,
             arg0: self.arg0,
             kernel_types: self.kernel_types.unwrap_or_else(|| vec!["fuse".to_owned()]),

@@ -25,6 +25,10 @@ pub enum Error {
     Options { problem: &'static str },
     #[error("client {client:?} has no image")]
     NoImage { client: String },
+    #[error("cannot run mount(8)")]
+    MountProgram { source: std::io::Error },
+    #[error("mount(8) failed{}{said}", exit_status(*code))]
+    HostMount { code: Option<i32>, why: String, said: Said },
     #[error("cannot mount at {path:?}")]
     Target { path: PathBuf, source: sys::Error },
     #[error("cannot get the image")]
@@ -90,6 +94,10 @@ fn looked(directory: &std::path::Path, files: &[PathBuf]) -> String {
     format!(" (looked at the built-in ones and {})", names.join(", "))
 }
 
+fn exit_status(code: Option<i32>) -> String {
+    code.map_or_else(|| " (killed by a signal)".to_owned(), |code| format!(" (exit status {code})"))
+}
+
 /// Errors sorted for exit codes and retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -107,6 +115,8 @@ impl Error {
             Self::NotRoot | Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
             Self::DefinitionUnreadable { .. } | Self::Definition { .. } => Kind::Usage,
             Self::Image(image::Error::Reference { .. } | image::Error::Unknown { .. }) => Kind::Usage,
+            Self::HostMount { code: Some(1), .. } => Kind::Usage,
+            Self::HostMount { code: Some(2), .. } | Self::MountProgram { .. } => Kind::System,
             Self::Record { .. } | Self::Keeper(_) | Self::Wait(_) | Self::Image(image::Error::Store { .. }) => Kind::System,
             _ => Kind::Mount,
         }
@@ -125,6 +135,12 @@ impl Error {
             }
             Self::Definition { .. } => "docs/CLIENTS.md lists the keys",
             Self::NoImage { .. } => "add image = \"…\" to the definition, or say --image",
+            Self::MountProgram { .. } => "mode host needs mount(8) of util-linux or busybox on this host",
+            Self::HostMount { why, .. } => {
+                return Some(format!(
+                    "this was plain mount(8), not a client, because: {why}; `shorefast client list` shows the types with one"
+                ));
+            }
             Self::Target { source, .. } => match source.errno() {
                 rustix::io::Errno::NOENT => "create the directory first",
                 rustix::io::Errno::NOTDIR => "the target must be a directory",

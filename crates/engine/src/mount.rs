@@ -16,10 +16,11 @@ use crate::attach::{self, Target};
 use crate::error::Error;
 use crate::keeper::{FilesystemEnd, Keeper};
 use crate::kill_point::{self, Point};
+use crate::plan::ClientPlan;
 use crate::record::{Begun, Process, Record, Records};
 use crate::serve::{self, Terms};
 use crate::start::{self, Started};
-use crate::{Host, Plan, reconcile};
+use crate::{Host, Plan, host_mount, reconcile};
 
 /// Starts setting up a sandbox. Called first of all: what it does needs no plan.
 pub fn prepare() -> Result<Nest, Error> {
@@ -31,6 +32,16 @@ pub fn prepare() -> Result<Nest, Error> {
 
 /// `nest`: where the client will run, being set up while the plan was made.
 pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
+    match plan {
+        Plan::Client(plan) => mount_by_client(plan, host, nest),
+        Plan::Host(plan) => {
+            drop(nest);
+            host_mount::run(plan)
+        }
+    }
+}
+
+fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let target = attach::open(&plan.target)?;
     kill_point::pass(Point::TargetOpened);
     let image = host.images.obtain(&plan.image, host.network).map_err(Error::Image)?;
@@ -87,7 +98,7 @@ fn release_kernel_mount(keeper: Keeper, end: Option<FilesystemEnd>, mounted: &Mo
 }
 
 fn describe(
-    plan: &Plan,
+    plan: &ClientPlan,
     target: &Target,
     begun: &Begun<'_>,
     mounted: &Mounted,
@@ -105,7 +116,7 @@ fn describe(
         client: plan.client.clone(),
         image: plan.image.to_string(),
         digest: begun.digest,
-        mode: Record::mode(plan.mode),
+        mode: plan.mode.to_string(),
         since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         mount: mounted.identity.into(),
         namespace: namespace.map_err(|source| Error::Record { path: "/proc/thread-self/ns/mnt".into(), source })?.ino(),

@@ -127,6 +127,11 @@ pub fn join_redacted(items: &[Item]) -> String {
     join(&redacted.collect::<Vec<_>>())
 }
 
+/// A caller's whole text for people and logs.
+pub fn redacted(text: &str) -> String {
+    split(text).map_or_else(|_| "[unreadable]".to_owned(), |items| join_redacted(&items))
+}
+
 fn redact(name: &str, value: &str) -> String {
     let name = name.to_ascii_lowercase();
     let is_secret = ["pass", "secret", "token", "key", "cred"].iter().any(|part| name.contains(part)) && !value.starts_with('/');

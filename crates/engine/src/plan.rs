@@ -14,17 +14,29 @@ use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{self, Content, File, Identity, Processes};
 
 use crate::client::{self, Client, Origin};
-use crate::definition::{Daemon, Definition, Mode, Namespace, OnExit, Source};
+use crate::definition::{Daemon, Definition, Namespace, OnExit, Source};
 use crate::error::Error;
+use crate::host_helper;
+use crate::host_mount::HostPlan;
+use crate::mode::{self, Choice, Mode, Place};
 use crate::options::{self, Item};
 use crate::request::Request;
 use crate::text;
 
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub enum Plan {
+    Client(Box<ClientPlan>),
+    Host(HostPlan),
+}
+
+/// A mount through a client.
+#[derive(Clone, Debug)]
+pub struct ClientPlan {
     pub client: String,
     pub definition: Origin,
-    pub mode: Mode,
+    pub mode: Place,
+    /// Why that mode.
+    pub why: String,
     pub fstype: String,
     pub source: OsString,
     pub target: PathBuf,
@@ -51,7 +63,35 @@ pub struct Context {
 const HOST_FILES: &[&str] = &["/etc/resolv.conf", "/etc/hosts"];
 
 pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
-    let client = client::find(&request.client, request.fstype.as_deref(), &context.clients)?;
+    let client = match client::find(&request.client, request.fstype.as_deref(), &context.clients) {
+        Err(error) if is_for_mount(request, &error) => return Ok(Plan::Host(HostPlan::make(request, reason(request, &error)))),
+        client => client?,
+    };
+    let fstype = request.fstype.as_ref().unwrap_or(&client.definition.types[0]);
+    let Choice { place, why } = mode::choose(request.mode, client.definition.mode, || host_helper::find(fstype));
+    match place {
+        Place::Host => Ok(Plan::Host(HostPlan::make(&Request { fstype: Some(fstype.clone()), ..request.clone() }, why))),
+        Place::Container => through_client(request, context, client, Choice { place, why }).map(|plan| Plan::Client(Box::new(plan))),
+    }
+}
+
+/// Whether what no client is found for is a matter of mount(8): a type that none lists, unless the caller wants a client
+/// all the same, and whatever the caller wants done by the host.
+fn is_for_mount(request: &Request, error: &Error) -> bool {
+    let asked = matches!(request.mode, Some(Mode::Host));
+    let by_default = matches!(request.mode, None | Some(Mode::Auto)) && request.image.is_none();
+    match error {
+        Error::UnknownType { .. } => asked || by_default,
+        Error::NoType => asked,
+        _ => false,
+    }
+}
+
+fn reason(request: &Request, error: &Error) -> String {
+    if request.mode == Some(Mode::Host) { "this call says so".to_owned() } else { error.to_string() }
+}
+
+fn through_client(request: &Request, context: &Context, client: Client, choice: Choice) -> Result<ClientPlan, Error> {
     let Client { name, origin, definition, .. } = client;
     let fstype = request.fstype.clone().unwrap_or_else(|| definition.types[0].clone());
     let image = request.image.as_ref().or(definition.image.as_ref()).ok_or_else(|| Error::NoImage { client: name.clone() })?;
@@ -92,7 +132,7 @@ pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
         owner: context.owner,
         source_seen_as: source_path.map(|path| SourceAlias { inside: spec::SOURCE.into(), outside: path.into_os_string().into_vec() }),
     };
-    Ok(Plan {
+    Ok(ClientPlan {
         limits: definition.limits,
         target: std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone()),
         shown_options: options::join_redacted(&items),
@@ -100,7 +140,8 @@ pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
         timeout: request.timeout,
         client: name,
         definition: origin,
-        mode: definition.mode,
+        mode: choice.place,
+        why: choice.why,
         daemon: definition.daemon,
         on_exit: definition.on_exit,
         fstype,
@@ -183,6 +224,15 @@ fn fill(word: &str, values: &Values<'_>) -> OsString {
 impl Plan {
     /// The plan for people and machines. Documented; values that could be secrets are not in it.
     pub fn to_json(&self) -> Value {
+        match self {
+            Self::Client(plan) => plan.to_json(),
+            Self::Host(plan) => plan.to_json(),
+        }
+    }
+}
+
+impl ClientPlan {
+    fn to_json(&self) -> Value {
         let shown = |text: &OsStr| text::escape(text.as_bytes());
         let plain_options = OsStr::new(&self.shown_options);
         let command: Vec<_> = self.spec.command.iter().map(|word| shown(&redact_word(word, plain_options))).collect();
@@ -191,6 +241,7 @@ impl Plan {
             "client": self.client,
             "definition": self.definition.to_string(),
             "mode": self.mode,
+            "why": self.why,
             "type": self.fstype,
             "source": shown(&self.source),
             "target": shown(self.target.as_os_str()),

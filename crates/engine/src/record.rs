@@ -22,7 +22,7 @@ use shorefast_sandbox::Cgroup;
 use shorefast_sandbox::spec::{Ids, Processes};
 use shorefast_sys as sys;
 
-use crate::definition::{Mode, OnExit};
+use crate::definition::OnExit;
 use crate::error::Error;
 use crate::text;
 
@@ -350,12 +350,6 @@ impl Record {
         let children: Vec<i32> = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
         let serving = children.iter().copied().find(|pid| holds_fuse(*pid));
         serving.or_else(|| children.first().copied()).and_then(Process::of)
-    }
-
-    pub fn mode(mode: Mode) -> String {
-        match mode {
-            Mode::Container => "container".to_owned(),
-        }
     }
 
     pub fn keeps_dead(on_exit: OnExit) -> bool {

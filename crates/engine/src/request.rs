@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::mode::Mode;
+
 #[derive(Clone, Debug)]
 pub struct Request {
     pub fstype: Option<String>,
@@ -13,6 +15,8 @@ pub struct Request {
     pub client: ClientChoice,
     /// Instead of the definition's image.
     pub image: Option<String>,
+    /// Instead of the definition's mode.
+    pub mode: Option<Mode>,
     pub timeout: Duration,
 }
 

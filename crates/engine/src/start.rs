@@ -8,10 +8,10 @@ use shorefast_sandbox::spec::{Identity, TARGET};
 use shorefast_sandbox::{Client, Error as SandboxError, Nest, Spec};
 use shorefast_sys as sys;
 
-use crate::Plan;
 use crate::error::Error;
 use crate::keeper::{self, FilesystemEnd, Keeper, Watch};
 use crate::kill_point::{self, Point};
+use crate::plan::ClientPlan;
 use crate::record::{Begun, Records};
 
 /// Dropped: ended, all of it.
@@ -29,7 +29,7 @@ pub struct Started {
 
 /// Starts the client as planned, or without a user namespace where the source's filesystem cannot
 /// show its owners through one.
-pub fn client(nest: Nest, plan: &Plan, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
+pub fn client(nest: Nest, plan: &ClientPlan, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
     match start(nest, plan, &plan.spec, around, records, begun) {
         Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) => {
             let without = Spec { identity: Identity::DedicatedUser, ..plan.spec.clone() };
@@ -40,7 +40,14 @@ pub fn client(nest: Nest, plan: &Plan, around: &Surroundings<'_>, records: &Reco
     }
 }
 
-fn start(nest: Nest, plan: &Plan, spec: &Spec, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
+fn start(
+    nest: Nest,
+    plan: &ClientPlan,
+    spec: &Spec,
+    around: &Surroundings<'_>,
+    records: &Records,
+    begun: &Begun<'_>,
+) -> Result<Started, Error> {
     let launching = nest.launch(spec, around).map_err(Error::Sandbox)?;
     kill_point::pass(Point::SandboxStands);
     // The sandbox fills its root meanwhile; later, these would be in the client's way.
@@ -56,6 +63,6 @@ fn start(nest: Nest, plan: &Plan, spec: &Spec, around: &Surroundings<'_>, record
 }
 
 /// A client that can only make FUSE mounts: its end is the mount's end, known before it mounts.
-fn serves_itself(plan: &Plan) -> bool {
+fn serves_itself(plan: &ClientPlan) -> bool {
     plan.policy.kernel_types.iter().all(|fstype| fstype == "fuse" || fstype.starts_with("fuse."))
 }

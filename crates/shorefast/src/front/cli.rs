@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
 use shorefast_broker::policy::Owner;
+use shorefast_engine::mode::Mode;
 use shorefast_engine::plan::{self, Context};
 use shorefast_engine::record::Records;
 use shorefast_engine::request::{ClientChoice, DEFAULT_TIMEOUT, Request};
@@ -127,6 +129,10 @@ struct MountArguments {
     /// docker-archive:FILE, tar:FILE or dir:ROOTFS
     #[arg(long, value_name = "REF")]
     image: Option<String>,
+    /// Where the client runs: in a sandbox (container), or not at all but by mount(8) (host); auto: host if this host has a
+    /// helper for the type. Default: what the client's definition says, else container
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(Mode::NAMES).try_map(|name| name.parse::<Mode>()))]
+    mode: Option<Mode>,
     /// Never ask the network: use only images that are here
     #[arg(long)]
     offline: bool,
@@ -217,6 +223,7 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
             (None, None) => ClientChoice::ByType,
         },
         image: arguments.image,
+        mode: arguments.mode,
         timeout: arguments.timeout.into(),
     };
     let owner = Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() };

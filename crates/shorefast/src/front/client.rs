@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use shorefast_engine::Error;
 use shorefast_engine::client::{self, Client, Origin, Written};
 use shorefast_engine::definition::Layer;
+use shorefast_engine::mode::Mode;
 
 use crate::front::show;
 use crate::report;
@@ -64,7 +65,7 @@ fn list(directory: &Path, json: bool) -> Result<ExitCode, Error> {
     if json {
         let row = |client: &Client| {
             let definition = &client.definition;
-            json!({ "name": client.name, "types": definition.types, "mode": definition.mode, "image": image(client), "from": client.origin.to_string() })
+            json!({ "name": client.name, "types": definition.types, "mode": definition.mode.unwrap_or(Mode::Container), "image": image(client), "from": client.origin.to_string() })
         };
         show::print(&format!("{:#}\n", Value::from(clients.iter().map(row).collect::<Vec<_>>())));
     } else {

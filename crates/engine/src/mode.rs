@@ -1,0 +1,112 @@
+//! Where a client runs. Deciding only: what was asked for and what the host has in, a mode and the reason out.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::host_helper::Helper;
+
+/// As somebody asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// In a sandbox, from an image.
+    Container,
+    /// With mount(8), which runs the host's own helper.
+    Host,
+    /// `Host` if the host has a helper for the type, `Container` if not.
+    Auto,
+}
+
+impl Mode {
+    pub const NAMES: &[&str] = &["container", "host", "auto"];
+    const ALL: &[Mode] = &[Mode::Container, Mode::Host, Mode::Auto];
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::NAMES.iter().zip(Self::ALL).find(|(name, _)| **name == text);
+        known.map(|(_, mode)| *mode).ok_or_else(|| format!("{text:?} is no mode: {}", Self::NAMES.join(", ")))
+    }
+}
+
+/// What it comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    Container,
+    Host,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Container => "container",
+            Self::Host => "host",
+        })
+    }
+}
+
+/// A place, and why that one: part of the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub place: Place,
+    pub why: String,
+}
+
+/// `called`: what this call says; `defined`: what the client's definition says. Asks for the host's helper only where that decides.
+pub fn choose(called: Option<Mode>, defined: Option<Mode>, helper: impl FnOnce() -> Helper) -> Choice {
+    let (mode, said_by) = match (called, defined) {
+        (Some(mode), _) => (mode, "this call says so"),
+        (None, Some(mode)) => (mode, "the client's definition says so"),
+        (None, None) => (Mode::Container, "the default"),
+    };
+    let choice = |place, why: String| Choice { place, why };
+    match mode {
+        Mode::Container => choice(Place::Container, said_by.to_owned()),
+        Mode::Host => choice(Place::Host, said_by.to_owned()),
+        Mode::Auto => match helper() {
+            Helper::Installed(path) => choice(Place::Host, format!("auto: this host has {}", path.display())),
+            Helper::Ours(path) => choice(Place::Container, format!("auto: {} is Shorefast itself", path.display())),
+            Helper::Missing(name) => choice(Place::Container, format!("auto: this host has no {name}")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_first_counts_and_auto_looks_at_the_host() {
+        let installed = || Helper::Installed("/sbin/mount.x".into());
+        let ours = || Helper::Ours("/sbin/mount.x".into());
+        let missing = || Helper::Missing("mount.x".into());
+        let rows: [(Option<Mode>, Option<Mode>, fn() -> Helper, Place, &str); 7] = [
+            (None, None, installed, Place::Container, "the default"),
+            (None, Some(Mode::Host), missing, Place::Host, "definition"),
+            (Some(Mode::Container), Some(Mode::Host), installed, Place::Container, "this call"),
+            (Some(Mode::Host), None, missing, Place::Host, "this call"),
+            (None, Some(Mode::Auto), installed, Place::Host, "has /sbin/mount.x"),
+            (Some(Mode::Auto), None, missing, Place::Container, "has no mount.x"),
+            (Some(Mode::Auto), None, ours, Place::Container, "is Shorefast"),
+        ];
+        for (called, defined, helper, place, why) in rows {
+            let choice = choose(called, defined, helper);
+            assert_eq!(choice.place, place, "{called:?} {defined:?}");
+            assert!(choice.why.contains(why), "{choice:?}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_a_mode_and_nothing_else_is() {
+        for (name, mode) in Mode::NAMES.iter().zip(Mode::ALL) {
+            assert_eq!(name.parse(), Ok(*mode));
+            assert_eq!(serde_json::to_value(mode).unwrap(), *name);
+        }
+        assert!("Container".parse::<Mode>().unwrap_err().contains("container, "));
+    }
+}
