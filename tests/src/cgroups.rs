@@ -24,6 +24,68 @@ pub fn limit(process: &Process, controller: &str, v1_file: &str, v2_file: &str) 
     Some(text.trim().to_owned())
 }
 
+/// A group of the test's own in every hierarchy of the machine, as a service's processes are in one. Dropped: ended and gone.
+#[derive(Debug)]
+pub struct Group {
+    name: String,
+    directories: Vec<PathBuf>,
+}
+
+impl Group {
+    pub fn make() -> Self {
+        let name = format!("test-{}", std::process::id());
+        let mut directories = Vec::new();
+        for hierarchy in hierarchies() {
+            let directory = hierarchy.join(&name);
+            fs::create_dir(&directory).unwrap_or_else(|error| panic!("cannot make {}: {error}", directory.display()));
+            // Version 1 of cpuset lets nobody in before it is told where to run.
+            for file in ["cpuset.cpus", "cpuset.mems"] {
+                let above = fs::read_to_string(hierarchy.join(file)).unwrap_or_default();
+                if !above.trim().is_empty() && directory.join("cgroup.clone_children").exists() {
+                    fs::write(directory.join(file), above).expect("a group of our own can be set");
+                }
+            }
+            directories.push(directory);
+        }
+        Self { name, directories }
+    }
+
+    /// The words that run a program in the group.
+    pub fn run(&self) -> Vec<String> {
+        let enter = |directory: &PathBuf| format!("echo $$ > {}/cgroup.procs", directory.display());
+        let script = self.directories.iter().map(enter).chain(["exec \"$@\"".to_owned()]).collect::<Vec<_>>().join(" && ");
+        ["sh", "-c", &script, "sh"].map(str::to_owned).into()
+    }
+
+    pub fn holds(&self, process: &Process) -> bool {
+        let membership = fs::read_to_string(process.file("cgroup")).unwrap_or_default();
+        membership.lines().any(|line| line.ends_with(&format!("/{}", self.name)))
+    }
+
+    /// As systemd ends a service: whatever is in the group dies.
+    pub fn kill_all(&self) {
+        for directory in &self.directories {
+            for pid in fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default().lines() {
+                Process { pid: pid.parse().expect("a number") }.signal(rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill_all();
+        let is_gone = |directory: &PathBuf| !directory.exists() || fs::remove_dir(directory).is_ok();
+        // A panic here would hide why a test failed.
+        let _ = crate::wait::within(crate::wait::PATIENCE, || self.directories.iter().all(is_gone).then_some(()));
+    }
+}
+
+fn hierarchies() -> Vec<PathBuf> {
+    let mounts = crate::mountinfo::here().into_iter();
+    mounts.filter(|mount| mount.fstype == "cgroup" || mount.fstype == "cgroup2").map(|mount| mount.point).collect()
+}
+
 /// Groups that are Shorefast's and have no process. One that stays is a leak, whichever test made it; those of other tests'
 /// living mounts have processes, and so are not here.
 pub fn abandoned() -> Vec<PathBuf> {

@@ -102,6 +102,22 @@ impl Host {
         fs::write("/etc/shorefast/packages.toml", configuration).expect("a writable /etc");
     }
 
+    /// A client definition of the administrator's.
+    pub fn define(&self, name: &str, definition: &str) -> PathBuf {
+        let file = Path::new("/etc/shorefast/clients.d").join(name).with_extension("toml");
+        fs::create_dir_all(file.parent().expect("a directory")).expect("/etc is the test's own");
+        fs::write(&file, definition).expect("/etc is the test's own");
+        file
+    }
+
+    /// The binary under another name, which is another front: a symbolic link at `path`.
+    pub fn install(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a test's own directory");
+        std::os::unix::fs::symlink(&self.binary, &path).unwrap_or_else(|error| panic!("cannot link {}: {error}", path.display()));
+        path
+    }
+
     pub fn binary(&self) -> &Path {
         &self.binary
     }

@@ -147,6 +147,7 @@ mod tests {
             client: ClientChoice::ByType,
             image: None,
             mode: None,
+            name_servers: None,
             timeout: Duration::from_secs(1),
         };
         HostPlan::make(&request, "a test".into())

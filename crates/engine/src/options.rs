@@ -84,6 +84,15 @@ pub fn parse(text: &str) -> Result<Options, Error> {
     Ok(options)
 }
 
+impl Options {
+    /// These as well, instead of any of the same name.
+    pub fn with(mut self, items: &[Item]) -> Self {
+        self.items.retain(|item| !items.iter().any(|other| other.name == item.name));
+        self.items.extend_from_slice(items);
+        self
+    }
+}
+
 /// The names of the set flags.
 pub fn flag_names(word: u64) -> impl Iterator<Item = &'static str> {
     FLAGS.iter().filter(move |(_, set, _)| word & set != 0).map(|(name, ..)| *name)
@@ -162,6 +171,13 @@ mod tests {
         for (text, flags, items) in rows {
             assert_eq!(parsed(text), (*flags, (*items).to_owned()), "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_a_definition_insists_on_replaces_what_the_caller_says() {
+        let insisted = parse("log-file=-,quiet").unwrap().items;
+        let options = parse("ro,log-file=/var/log/x,port=1").unwrap().with(&insisted);
+        assert_eq!((options.flags, join(&options.items).as_str()), (libc::MS_RDONLY, "ro,port=1,log-file=-,quiet"));
     }
 
     #[test]

@@ -60,7 +60,8 @@ pub struct Context {
 }
 
 /// The host's own files that a client needs to find servers.
-const HOST_FILES: &[&str] = &["/etc/resolv.conf", "/etc/hosts"];
+const HOST_FILES: &[&str] = &[NAME_SERVERS, "/etc/hosts"];
+const NAME_SERVERS: &str = "/etc/resolv.conf";
 
 pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
     let client = match client::find(&request.client, request.fstype.as_deref(), &context.clients) {
@@ -96,15 +97,16 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
     let fstype = request.fstype.clone().unwrap_or_else(|| definition.types[0].clone());
     let image = request.image.as_ref().or(definition.image.as_ref()).ok_or_else(|| Error::NoImage { client: name.clone() })?;
     let image: Reference = image.parse().map_err(Error::Image)?;
-    let options = options::parse(&request.options)?;
+    let options = options::parse(&request.options)?.with(&options::parse(&definition.options.join(","))?.items);
     let (items, mut files) = hand_over_files(options.items, &definition);
     files.extend(definition.provide.iter().map(|(path, text)| File { inside: path.clone(), content: Content::Text(text.clone()) }));
     let provided = |path: &str| definition.provide.contains_key(Path::new(path));
+    let from = |path: &str| request.name_servers.clone().filter(|_| path == NAME_SERVERS).unwrap_or_else(|| path.into());
     files.extend(
         HOST_FILES
             .iter()
             .filter(|path| !provided(path))
-            .map(|path| File { inside: path.into(), content: Content::HostIfThere(path.into()) }),
+            .map(|path| File { inside: path.into(), content: Content::HostIfThere(from(path)) }),
     );
 
     let (source_path, source_inside) = match definition.source {

@@ -17,6 +17,8 @@ pub struct Request {
     pub image: Option<String>,
     /// Instead of the definition's mode.
     pub mode: Option<Mode>,
+    /// A resolv.conf for the client instead of the host's.
+    pub name_servers: Option<PathBuf>,
     pub timeout: Duration,
 }
 

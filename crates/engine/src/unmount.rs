@@ -1,5 +1,6 @@
 //! Unmounting, bounded in time: polite, then forced, then lazy with the connection cut.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -96,7 +97,8 @@ enum Attempt {
 
 fn attempt(place: &Path, flags: libc::c_int, patience: Duration) -> std::io::Result<Attempt> {
     let program = std::env::current_exe()?;
-    let mut child = Command::new(program).arg(ATTEMPT).arg(flags.to_string()).arg(place).stdin(Stdio::null()).spawn()?;
+    // Whatever we were called as, this is for `shorefast` to do.
+    let mut child = Command::new(program).arg0("shorefast").arg(ATTEMPT).arg(flags.to_string()).arg(place).stdin(Stdio::null()).spawn()?;
     let deadline = Instant::now() + patience;
     loop {
         if let Some(status) = child.try_wait()? {

@@ -1,6 +1,8 @@
 //! A running client, as a guard: dropped, it is killed with all that it started.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 
 use rustix::process::Pid;
 use shorefast_sys as sys;
@@ -68,7 +70,7 @@ impl Drop for Client {
 pub fn end_user(ids: Ids) {
     let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
     let uid = ids.dedicated().to_string();
-    let _ = std::process::Command::new(program).args([END_USER, &uid]).stdin(std::process::Stdio::null()).status();
+    let _ = Command::new(program).arg0("shorefast").args([END_USER, &uid]).stdin(Stdio::null()).status();
 }
 
 /// The internal command that [`end_user`] runs.

@@ -7,7 +7,11 @@ pub mod front {
     pub mod demo;
     pub mod image;
     pub mod build;
+    pub mod mounter;
+    pub mod called_as;
     pub mod internal;
+    pub mod patience;
+    pub mod places;
     pub mod progress;
     pub mod show;
 }

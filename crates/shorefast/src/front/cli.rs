@@ -3,25 +3,23 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
-use shorefast_broker::policy::Owner;
 use shorefast_engine::mode::Mode;
 use shorefast_engine::plan::{self, Context};
 use shorefast_engine::record::Records;
-use shorefast_engine::request::{ClientChoice, DEFAULT_TIMEOUT, Request};
+use shorefast_engine::request::{ClientChoice, Request};
 use shorefast_engine::unmount::{self, Manner};
-use shorefast_engine::{Error, Host, client, reconcile};
-use shorefast_image::Store;
+use shorefast_engine::{Error, reconcile};
 use shorefast_image::store::Network;
 use shorefast_sandbox::Nest;
 
 use crate::front::client::{self as client_front, ClientArguments};
 use crate::front::demo::{self, DemoArguments, Surroundings};
-use crate::front::image::{self, ImageArguments, LimitArguments};
-use crate::front::progress;
+use crate::front::image::{self, ImageArguments};
+use crate::front::patience::Patience;
+use crate::front::places::{self, Places};
 use crate::front::show::{self, print};
 use crate::report;
 
@@ -50,27 +48,6 @@ struct MountOnly {
 #[derive(Debug, Subcommand)]
 enum OnlyMount {
     Mount(MountArguments),
-}
-
-#[derive(Debug, Args)]
-struct Places {
-    /// Where records of live mounts are kept
-    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_RUN", default_value = "/run/shorefast")]
-    run_dir: PathBuf,
-    /// Where unpacked images are kept
-    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_ROOT", default_value = "/var/lib/shorefast")]
-    root: PathBuf,
-    /// Where client definitions are read from
-    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_CLIENTS", default_value = client::DIRECTORY)]
-    clients: PathBuf,
-    #[command(flatten)]
-    limits: LimitArguments,
-}
-
-impl Places {
-    fn store(&self) -> Store {
-        Store::at(&self.root).with_limits(self.limits.limits()).with_progress(progress::for_stderr())
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -139,9 +116,8 @@ struct MountArguments {
     /// Print the plan as JSON and do nothing; needs no root
     #[arg(long)]
     dry_run: bool,
-    /// Give up after this time, such as 30s or 2m
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value_t = DEFAULT_TIMEOUT.into())]
-    timeout: humantime::Duration,
+    #[command(flatten)]
+    patience: Patience,
     source: OsString,
     target: PathBuf,
 }
@@ -156,15 +132,6 @@ struct UmountArguments {
     force: bool,
     #[arg(required = true)]
     targets: Vec<PathBuf>,
-}
-
-/// `30s`, `2m`; a plain number is seconds.
-fn parse_duration(text: &str) -> Result<humantime::Duration, String> {
-    let duration = match text.parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds).into(),
-        Err(_) => text.parse::<humantime::Duration>().map_err(|error| error.to_string())?,
-    };
-    if duration.is_zero() { Err("no time at all".to_owned()) } else { Ok(duration) }
 }
 
 pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
@@ -224,19 +191,17 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
         },
         image: arguments.image,
         mode: arguments.mode,
-        timeout: arguments.timeout.into(),
+        name_servers: None,
+        timeout: arguments.patience.limit(),
     };
-    let owner = Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() };
-    let plan = plan::make(&request, &Context { clients: places.clients.clone(), owner })?;
+    let plan = plan::make(&request, &Context { clients: places.clients.clone(), owner: places::owner() })?;
     if arguments.dry_run {
         print(&format!("{:#}\n", plan.to_json()));
         return Ok(ExitCode::SUCCESS);
     }
-    let run_dir = std::path::absolute(&places.run_dir).unwrap_or_else(|_| places.run_dir.clone());
     let network = if arguments.offline { Network::Forbidden } else { Network::Allowed };
-    let host = Host { run_dir, images: places.store(), network };
     let nest = nest.map_or_else(shorefast_engine::mount::prepare, Ok)?;
-    shorefast_engine::mount::mount(&plan, &host, nest)?;
+    shorefast_engine::mount::mount(&plan, &places.host(network), nest)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,0 +1,151 @@
+//! kubelet's `--experimental-mounter-path`: `mounter mount [-t TYPE] [-o OPTIONS] [SOURCE] TARGET`.
+//!
+//! kubelet waits for the end of our output and shows all of it as the pod's event; it unmounts with umount(8) and never calls us
+//! for that. Types that no client lists, and whatever is no mount of a filesystem, go to mount(8).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use shorefast_engine::plan::{self, Context};
+use shorefast_engine::request::{ClientChoice, Request};
+use shorefast_engine::{Error, Kind, client, mount};
+use shorefast_image::store::Network;
+use shorefast_sandbox::cgroup;
+
+use crate::front::patience::Patience;
+use crate::front::places::{self, Places};
+use crate::report;
+
+/// What kubelet says, after the word `mount`.
+#[derive(Debug, Parser)]
+#[command(name = "mounter mount", no_binary_name = true, args_override_self = true, override_usage = USAGE)]
+struct Words {
+    #[command(flatten)]
+    places: Places,
+    #[command(flatten)]
+    patience: Patience,
+    /// The filesystem type
+    #[arg(short = 't', long = "types", value_name = "TYPE")]
+    fstype: Option<String>,
+    /// Mount options, separated by commas
+    #[arg(short, long, value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// The same as -o ro
+    #[arg(short, long)]
+    read_only: bool,
+    /// Accepted: paths are taken as they are
+    #[arg(short = 'c', long)]
+    no_canonicalize: bool,
+    /// Accepted: nobody writes an mtab
+    #[arg(short, long)]
+    no_mtab: bool,
+    operands: Vec<OsString>,
+}
+
+const USAGE: &str = "mounter mount -t TYPE [-o OPTIONS] SOURCE TARGET";
+
+pub fn run(arguments: &[OsString]) -> ExitCode {
+    let (called, words) = arguments.split_first().expect("whoever called us by this name said it");
+    // Kubernetes 1.5, and mounters of that time, did without the word.
+    let words = words.strip_prefix(&[OsString::from("mount")]).unwrap_or(words);
+    if moves_what_is_there(words) {
+        return plain_mount(words);
+    }
+    match Words::try_parse_from(words) {
+        // As in fstab, or for the kernel to find out.
+        Ok(parsed) if parsed.operands.len() == 1 && !parsed.has_client() || parsed.fstype.is_none() && !parsed.operands.is_empty() => {
+            plain_mount(words)
+        }
+        Ok(parsed) => parsed.carry_out(called).unwrap_or_else(|error| report::failure(&error)),
+        Err(error) => {
+            let _ = error.print();
+            ExitCode::from(u8::from(error.use_stderr()))
+        }
+    }
+}
+
+impl Words {
+    /// A definition that cannot be used is no reason to try something else.
+    fn has_client(&self) -> bool {
+        let unknown = |fstype: &String| matches!(client::by_type(fstype, &self.places.clients), Err(Error::UnknownType { .. }));
+        self.fstype.as_ref().is_some_and(|fstype| !unknown(fstype))
+    }
+
+    fn carry_out(self, called: &OsStr) -> Result<ExitCode, Error> {
+        let [source, target] = &self.operands[..] else {
+            let count = self.operands.len();
+            eprintln!("shorefast: a source and a target are needed, but the call has {count} of them\nusage: {USAGE}");
+            return Ok(ExitCode::from(report::exit_code(Kind::Usage)));
+        };
+        let read_only = self.read_only.then(|| "ro".to_owned());
+        let request = Request {
+            fstype: self.fstype,
+            source: source.clone(),
+            target: target.into(),
+            options: self.options.into_iter().chain(read_only).collect::<Vec<_>>().join(","),
+            client: ClientChoice::ByType,
+            image: None,
+            mode: None,
+            name_servers: Some(beside(called).join("rootfs/etc/resolv.conf")).filter(|file| file.is_file()),
+            timeout: self.patience.limit(),
+        };
+        let plan = plan::make(&request, &Context { clients: self.places.clients.clone(), owner: places::owner() })?;
+        // What serves the mount must outlive kubelet's next restart, which ends all that is in its groups.
+        cgroup::leave_callers();
+        mount::mount(&plan, &self.places.host(Network::Allowed), mount::prepare()?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The directory that kubelet takes for ours: that of the path it calls, not of the file behind a link.
+fn beside(called: &OsStr) -> PathBuf {
+    let own = || std::env::current_exe().ok()?.parent().map(Path::to_owned);
+    let named = Path::new(called).parent().filter(|directory| !directory.as_os_str().is_empty()).map(Path::to_owned);
+    named.or_else(own).unwrap_or_default()
+}
+
+/// Binds, moves, remounts and changes of propagation: none of them needs a client.
+fn moves_what_is_there(words: &[OsString]) -> bool {
+    const LONG: [&str; 6] = ["--bind", "--rbind", "--move", "--make-", "-B", "-R"];
+    const OPTIONS: [&str; 4] = ["bind", "rbind", "move", "remount"];
+    let texts = words.iter().filter_map(|word| word.to_str());
+    texts.clone().any(|word| LONG.iter().any(|start| word.starts_with(start)))
+        || texts.clone().zip(texts.skip(1)).any(|(flag, value)| flag == "-o" && value.split(',').any(|option| OPTIONS.contains(&option)))
+}
+
+/// Becomes mount(8).
+fn plain_mount(words: &[OsString]) -> ExitCode {
+    let error = Command::new("mount").args(words).exec();
+    eprintln!("shorefast: this is for mount(8), which cannot be run: {error}");
+    ExitCode::from(report::exit_code(Kind::System))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubelets_directory_is_that_of_the_path_it_calls() {
+        assert_eq!(beside(OsStr::new("/home/kubernetes/mounter")), Path::new("/home/kubernetes"));
+        assert!(beside(OsStr::new("mounter")).is_absolute());
+    }
+
+    #[test]
+    fn what_needs_no_client_is_recognized() {
+        let rows = [
+            ("-t nfs -o ro,vers=4 a:/b /c", false),
+            ("-t nfs -o ro,remount a:/b /c", true),
+            ("-t none -o bind,ro /a /b", true),
+            ("--bind /a /b", true),
+            ("--make-rshared /a", true),
+            ("-t glusterfs bind:/remount /move", false),
+        ];
+        for (line, expected) in rows {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(moves_what_is_there(&words), expected, "{line}");
+        }
+    }
+}
