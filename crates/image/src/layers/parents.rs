@@ -115,13 +115,17 @@ impl Open {
 pub(crate) fn resolve(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let path = if path.is_empty() { b"." } else { path };
-    // The kernel gives up when anybody on the machine renames or mounts at the wrong moment.
+    // The kernel gives up when anybody on the machine renames or mounts at the wrong moment. When it begins anew by itself, it
+    // goes on counting links, and finds too many where there are half as many.
     const TRIES: u32 = 1000;
+    const TRIES_OF_LOOPS: u32 = 4;
     let mut result = Err(Errno::AGAIN);
-    for _ in 0..TRIES {
+    for attempt in 1..=TRIES {
         result = rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS);
-        if !matches!(result, Err(Errno::AGAIN)) {
-            break;
+        match result {
+            Err(Errno::AGAIN) => {}
+            Err(Errno::LOOP) if attempt < TRIES_OF_LOOPS => {}
+            _ => break,
         }
     }
     result
