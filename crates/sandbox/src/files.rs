@@ -15,6 +15,8 @@ use crate::spec::{Content, Identity, Ids, Spec};
 
 /// Nobody needs more in a key or a password file.
 const LIMIT: u64 = 1 << 20;
+/// Read at once.
+const USUAL: usize = 4096;
 
 pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, Error> {
     let mut files = Vec::new();
@@ -47,7 +49,7 @@ fn read_host_file(path: &Path) -> Result<Vec<u8>, Error> {
     if metadata.len() > LIMIT {
         return Err(fail(rustix::io::Errno::FBIG.into()));
     }
-    let mut content = Vec::new();
+    let mut content = Vec::with_capacity(USUAL);
     file.take(LIMIT).read_to_end(&mut content).map_err(fail)?;
     Ok(content)
 }
@@ -83,7 +85,7 @@ fn users(image: &OwnedFd, identity: Identity, ids: Ids) -> Vec<ReadFile> {
 fn read_image_file(image: &OwnedFd, path: &str) -> Vec<u8> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = rustix::fs::openat2(image, path, flags, Mode::empty(), rustix::fs::ResolveFlags::IN_ROOT);
-    let mut content = Vec::new();
+    let mut content = Vec::with_capacity(USUAL);
     if let Ok(file) = open {
         let _ = fs::File::from(file).take(LIMIT).read_to_end(&mut content);
     }

@@ -9,6 +9,8 @@ pub mod client;
 pub mod child;
 pub mod talk;
 pub mod root;
+pub mod etc;
+pub mod node;
 pub mod files;
 pub mod orders;
 pub mod filter;

@@ -5,22 +5,22 @@
 //! read-only, so an image needs no directories for our sake and is shared by all its mounts. What
 //! is writable is ours, empty at the start, and bounded.
 
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::mount::{FsPickFlags, MountAttrFlags, UnmountFlags};
 use shorefast_sys as sys;
 use sys::mount::Attributes;
 use sys::{Result, call};
 
-use crate::orders::{Descriptors, Entry, EntryKind, FilePlace, Orders, ReadFile, SourceKind};
+use crate::etc;
+use crate::node;
+use crate::orders::{Descriptors, Entry, EntryKind, FilePlace, Orders, SourceKind};
 use crate::spec::{DEFAULT_SCRATCH, SOURCE};
 
 /// Top-level names that the image does not decide.
-const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shorefast"];
+const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shorefast", etc::OF_IMAGE];
 
 /// Character devices: name, major, minor.
 const DEVICES: &[(&str, u32, u32)] = &[
@@ -33,13 +33,7 @@ const DEVICES: &[(&str, u32, u32)] = &[
     ("dev/fuse", sys::fuse::MAJOR, sys::fuse::MINOR),
 ];
 
-/// Where files for the image's /etc wait to be laid over it.
-const ETC: &str = "shorefast/etc";
-/// Some clients insist on it; a distribution makes it when a system is set up, which an image
-/// made straight from packages never was.
-const MTAB: &str = "etc/mtab";
-
-const DIRECTORIES: &[&str] = &["dev", "proc", "sys", "var", "shorefast", "shorefast/files", ETC];
+const DIRECTORIES: &[&str] = &["dev", "proc", "sys", "var", "shorefast", "shorefast/files", etc::ETC];
 
 /// Directories that belong to the client. They start empty.
 const WRITABLE: &[&str] = &["run", "tmp", "root", "shorefast/target", "dev/shm", "var/log", "var/lib", "var/cache", "var/tmp", "var/spool"];
@@ -73,10 +67,10 @@ pub fn enter_empty(small: Option<OwnedFd>) -> Result<()> {
     }
 
     for name in DIRECTORIES.iter().chain(WRITABLE) {
-        make_directory(name)?;
+        node::make_directory(name)?;
     }
     for (link, target) in LINKS {
-        call(|| format!("symlink({target:?})"), rustix::fs::symlink(*target, *link))?;
+        node::make_link(Path::new(link), Path::new(target))?;
     }
     for (path, major, minor) in DEVICES {
         let device = rustix::fs::makedev(*major, *minor);
@@ -91,15 +85,15 @@ pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
     if orders.scratch_bytes != DEFAULT_SCRATCH {
         resize(orders.scratch_bytes)?;
     }
-    WRITABLE.iter().try_for_each(|name| give(Path::new(name), orders.owner))?;
+    WRITABLE.iter().try_for_each(|name| node::give(Path::new(name), orders.owner))?;
     let mut trees = descriptors.entries.iter();
     for entry in &orders.entries {
         place(entry, &mut trees)?;
     }
     match orders.source {
         None => {}
-        Some(SourceKind::Directory) => make_directory("shorefast/source")?,
-        Some(SourceKind::File) => make_file(Path::new("shorefast/source"), b"", 0o644)?,
+        Some(SourceKind::Directory) => node::make_directory("shorefast/source")?,
+        Some(SourceKind::File) => node::make_file(Path::new("shorefast/source"), b"", 0o644)?,
     }
     if let Some(tree) = &descriptors.source {
         sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE))?;
@@ -110,36 +104,10 @@ pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
 /// The image's top-level entries, as detached read-only copies. Made by the launching process: a
 /// copy can be made only of mounts in one's own namespace.
 pub fn image_entries(image: &OwnedFd) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    let directory = call(|| "open(image)".into(), rustix::fs::Dir::read_from(image))?;
-    let (mut entries, mut trees) = (Vec::new(), Vec::new());
-    for entry in directory {
-        let entry = call(|| "getdents(image)".into(), entry)?;
-        let name = entry.file_name().to_bytes().to_vec();
-        if [&b"."[..], b".."].contains(&name.as_slice()) || OURS.iter().any(|ours| ours.as_bytes() == name) {
-            continue;
-        }
-        let path = path(&name);
-        let file_type = match entry.file_type() {
-            FileType::Unknown => {
-                let stat = call(|| format!("stat({path:?})"), rustix::fs::statat(image, path, AtFlags::SYMLINK_NOFOLLOW))?;
-                FileType::from_raw_mode(stat.st_mode)
-            }
-            known => known,
-        };
-        let kind = match file_type {
-            FileType::Symlink => {
-                let target = call(|| format!("readlink({path:?})"), rustix::fs::readlinkat(image, path, Vec::new()))?;
-                EntryKind::Link(target.into_bytes())
-            }
-            FileType::Directory => EntryKind::Directory,
-            FileType::RegularFile => EntryKind::File,
-            _ => continue,
-        };
-        if !matches!(kind, EntryKind::Link(_)) {
-            trees.push(read_only_copy(image, path)?);
-        }
-        entries.push(Entry { name, kind });
-    }
+    let mut entries = node::entries(image)?;
+    entries.retain(|entry| OURS.iter().all(|ours| ours.as_bytes() != entry.name));
+    let shown = entries.iter().filter(|entry| entry.has_descriptor());
+    let trees = shown.map(|entry| read_only_copy(image, node::path(&entry.name))).collect::<Result<_>>()?;
     Ok((entries, trees))
 }
 
@@ -186,11 +154,11 @@ fn resize(bytes: u64) -> Result<()> {
 }
 
 fn place<'a>(entry: &Entry, trees: &mut impl Iterator<Item = &'a OwnedFd>) -> Result<()> {
-    let name = path(&entry.name);
+    let name = if entry.name == etc::ETC.as_bytes() { Path::new(etc::OF_IMAGE) } else { node::path(&entry.name) };
     match &entry.kind {
-        EntryKind::Link(target) => return call(|| format!("symlink({name:?})"), rustix::fs::symlink(path(target), name)),
-        EntryKind::Directory => make_directory(name)?,
-        EntryKind::File => make_file(name, b"", 0o644)?,
+        EntryKind::Link(target) => return node::make_link(name, node::path(target)),
+        EntryKind::Directory => node::make_directory(name)?,
+        EntryKind::File => node::make_file(name, b"", 0o644)?,
     }
     let tree = trees.next().ok_or_else(|| sys::Error::new("descriptors of the image", rustix::io::Errno::PROTO))?;
     sys::mount::attach(tree.as_fd(), CWD, name)
@@ -199,71 +167,7 @@ fn place<'a>(entry: &Entry, trees: &mut impl Iterator<Item = &'a OwnedFd>) -> Re
 fn make_files(orders: &Orders) -> Result<()> {
     let (ours, in_etc): (Vec<_>, Vec<_>) = orders.files.iter().partition(|file| file.place == FilePlace::Ours);
     for file in ours {
-        write_out(file, relative(path(&file.inside)), orders.owner)?;
+        node::write_out(file, node::relative(node::path(&file.inside)), orders.owner)?;
     }
-    let is_missing =
-        |file: &&ReadFile| std::fs::symlink_metadata(relative(path(&file.inside))).map_or(true, |metadata| !metadata.is_file());
-    let has_mtab = std::fs::symlink_metadata(MTAB).is_ok();
-    let missing = !has_mtab || in_etc.iter().any(is_missing);
-    for file in &in_etc {
-        let place = relative(path(&file.inside));
-        let name = place.strip_prefix("etc").expect("the plan puts files only below /etc or our own directories");
-        let copy = Path::new(ETC).join(name);
-        write_out(file, &copy, orders.owner)?;
-        if !missing {
-            bind(&copy, place)?;
-        }
-    }
-    if !has_mtab {
-        let link = Path::new(ETC).join("mtab");
-        call(|| format!("symlink({link:?})"), rustix::fs::symlink("/proc/self/mounts", &link))?;
-    }
-    if missing { lay_over_etc() } else { Ok(()) }
-}
-
-fn write_out(file: &ReadFile, to: &Path, owner: u32) -> Result<()> {
-    if let Some(parent) = to.parent().filter(|parent| !parent.is_dir()) {
-        call(|| format!("mkdir({parent:?})"), std::fs::create_dir_all(parent))?;
-    }
-    make_file(to, &file.content, file.mode)?;
-    if file.place == FilePlace::Etc { Ok(()) } else { give(to, owner) }
-}
-
-/// The image's /etc lacks a file that it must have: a read-only overlay shows ours above it.
-fn lay_over_etc() -> Result<()> {
-    if !Path::new("etc").is_dir() {
-        make_directory("etc")?;
-        return bind(Path::new(ETC), Path::new("etc"));
-    }
-    let overlay = sys::mount::new_filesystem("overlay", &[("lowerdir", &format!("/{ETC}:/etc"))], read_only())?;
-    sys::mount::attach(overlay.as_fd(), CWD, Path::new("etc"))
-}
-
-fn bind(from: &Path, to: &Path) -> Result<()> {
-    let copy = sys::mount::detached_copy(CWD, from)?;
-    sys::mount::attach(copy.as_fd(), CWD, to)
-}
-
-fn path(bytes: &[u8]) -> &Path {
-    Path::new(std::ffi::OsStr::from_bytes(bytes))
-}
-
-fn relative(path: &Path) -> &Path {
-    path.strip_prefix("/").unwrap_or(path)
-}
-
-fn give(path: &Path, owner: u32) -> Result<()> {
-    let chown = rustix::fs::chownat(CWD, path, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)), AtFlags::SYMLINK_NOFOLLOW);
-    call(|| format!("chown({path:?})"), chown)
-}
-
-fn make_directory(path: impl AsRef<Path>) -> Result<()> {
-    let path = path.as_ref();
-    call(|| format!("mkdir({path:?})"), rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)))
-}
-
-fn make_file(path: &Path, content: &[u8], mode: u32) -> Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = call(|| format!("open({path:?})"), rustix::fs::open(path, flags, Mode::from_raw_mode(mode)))?;
-    call(|| format!("write({path:?})"), std::fs::File::from(file).write_all(content))
+    etc::make(&in_etc, orders.owner)
 }

@@ -1,0 +1,79 @@
+//! Files, directories and links in the root that is being assembled.
+
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
+use shorefast_sys::{Result, call};
+
+use crate::orders::{Entry, EntryKind, FilePlace, ReadFile};
+
+/// What a directory of the image holds; special files do not exist for a client.
+pub fn entries(directory: &OwnedFd) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in call(|| "open(image)".into(), rustix::fs::Dir::read_from(directory))? {
+        let entry = call(|| "getdents(image)".into(), entry)?;
+        let name = entry.file_name().to_bytes().to_vec();
+        if [&b"."[..], b".."].contains(&name.as_slice()) {
+            continue;
+        }
+        let path = path(&name);
+        let file_type = match entry.file_type() {
+            FileType::Unknown => {
+                let stat = call(|| format!("stat({path:?})"), rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW))?;
+                FileType::from_raw_mode(stat.st_mode)
+            }
+            known => known,
+        };
+        let kind = match file_type {
+            FileType::Symlink => {
+                let target = call(|| format!("readlink({path:?})"), rustix::fs::readlinkat(directory, path, Vec::new()))?;
+                EntryKind::Link(target.into_bytes())
+            }
+            FileType::Directory => EntryKind::Directory,
+            FileType::RegularFile => EntryKind::File,
+            _ => continue,
+        };
+        entries.push(Entry { name, kind });
+    }
+    Ok(entries)
+}
+
+pub fn write_out(file: &ReadFile, to: &Path, owner: u32) -> Result<()> {
+    if let Some(parent) = to.parent().filter(|parent| !parent.is_dir()) {
+        call(|| format!("mkdir({parent:?})"), std::fs::create_dir_all(parent))?;
+    }
+    make_file(to, &file.content, file.mode)?;
+    if file.place == FilePlace::Etc { Ok(()) } else { give(to, owner) }
+}
+
+pub fn give(path: &Path, owner: u32) -> Result<()> {
+    let chown = rustix::fs::chownat(CWD, path, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)), AtFlags::SYMLINK_NOFOLLOW);
+    call(|| format!("chown({path:?})"), chown)
+}
+
+pub fn make_directory(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    call(|| format!("mkdir({path:?})"), rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)))
+}
+
+pub fn make_file(path: &Path, content: &[u8], mode: u32) -> Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = call(|| format!("open({path:?})"), rustix::fs::open(path, flags, Mode::from_raw_mode(mode)))?;
+    call(|| format!("write({path:?})"), std::fs::File::from(file).write_all(content))
+}
+
+pub fn make_link(path: &Path, target: &Path) -> Result<()> {
+    call(|| format!("symlink({target:?}, {path:?})"), rustix::fs::symlink(target, path))
+}
+
+pub fn path(bytes: &[u8]) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// The root that is being assembled is the working directory.
+pub fn relative(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
