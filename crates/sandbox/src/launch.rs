@@ -13,7 +13,7 @@ use rustix::pipe::PipeFlags;
 use shorefast_sys as sys;
 use sys::mount::Attributes;
 use sys::namespace::Home;
-use sys::process::{Fork, Fresh};
+use sys::process::{Elsewhere, Fork, Fresh};
 
 use crate::cgroup::Cgroup;
 use crate::child;
@@ -29,6 +29,8 @@ use crate::talk::{self, Word};
 #[derive(Debug)]
 pub struct Nest {
     init: sys::process::Child,
+    /// While we plan.
+    elsewhere: Option<Elsewhere>,
     control: OwnedFd,
     processes: Processes,
     taken: bool,
@@ -65,7 +67,10 @@ pub fn prepare(processes: Processes) -> Result<Nest, Error> {
             drop(control);
             child::run(&theirs, processes, small_namespace)
         }
-        Fork::Parent(init) => Ok(Nest { init, control, processes, taken: false }),
+        Fork::Parent(init) => {
+            let elsewhere = Elsewhere::start(&init);
+            Ok(Nest { init, elsewhere, control, processes, taken: false })
+        }
     }
 }
 
@@ -73,13 +78,16 @@ impl Nest {
     /// Tells it what to become. The result, dropped, ends it.
     pub fn launch<'a>(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
         // Prepared for the usual case; a client that shares the host's processes needs another.
-        let nest = if self.processes == spec.processes { self } else { prepare(spec.processes)? };
+        let mut nest = if self.processes == spec.processes { self } else { prepare(spec.processes)? };
         let mut source = spec.source.as_deref().map(Source::open).transpose()?;
         let (orders, mut descriptors) = orders(spec, around, source.as_ref().map(|source| source.kind))?;
         if spec.identity == Identity::DedicatedUser {
             descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
         }
         around.cgroup.admit(nest.init.pid)?;
+        if let Some(elsewhere) = nest.elsewhere.take() {
+            elsewhere.end();
+        }
         talk::say_orders(nest.control.as_fd(), &orders, &descriptors).map_err(Error::Start)?;
         drop(descriptors);
         let client = nest.into_client(spec, around.ids)?;

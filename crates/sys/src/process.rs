@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use rustix::process::Pid;
+use rustix::thread::CpuSet;
 
 use crate::error::{Error, Result, checked};
 
@@ -39,6 +40,29 @@ impl Child {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
         let options = rustix::process::WaitIdOptions::EXITED;
         let _ = rustix::process::waitid(rustix::process::WaitId::PidFd(self.pidfd.as_fd()), options);
+    }
+}
+
+/// A new child that may not use the processor of its parent, so that it starts at once. The kernel
+/// tends to put it behind its parent, even while other processors have nothing to do.
+#[derive(Debug)]
+pub struct Elsewhere {
+    child: Pid,
+    all: CpuSet,
+}
+
+impl Elsewhere {
+    /// `None`: there is no other processor. It is only a matter of speed.
+    pub fn start(child: &Child) -> Option<Self> {
+        let all = rustix::thread::sched_getaffinity(None).ok().filter(|set| set.count() > 1)?;
+        let mut others = all;
+        others.unset(rustix::thread::sched_getcpu());
+        rustix::thread::sched_setaffinity(Some(child.pid), &others).ok().map(|()| Self { child: child.pid, all })
+    }
+
+    /// The child may go where its parent may.
+    pub fn end(self) {
+        let _ = rustix::thread::sched_setaffinity(Some(self.child), &self.all);
     }
 }
 
