@@ -49,7 +49,6 @@ fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Err
     // An image may have taken minutes to arrive; what the caller limits is the mount.
     let deadline = Instant::now() + plan.timeout;
     let records = Records::at(&host.run_dir);
-    reconcile::abandoned(&records)?;
 
     let begun = records.begin(image.digest.as_ref())?;
     // On record as a user of its image, which nobody removes from now on.
@@ -60,6 +59,8 @@ fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Err
     let program = sys::shim::program().map_err(Error::Keeper)?;
     let around = Surroundings { rootfs: &image.rootfs, ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
     let Started { keeper, client, listener, view, filesystem_end } = start::client(nest, plan, &around, &records, &begun)?;
+    // What others left behind; now, because the client takes its time.
+    reconcile::abandoned(&records)?;
 
     let mut broker = Broker::new(listener, &plan.policy, view);
     let log = records.log(&begun.id);
