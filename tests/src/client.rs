@@ -106,7 +106,7 @@ impl<'a> Request<'a> {
             Way::Native => self.mount_natively(),
             Way::Catalogue => {
                 host.offer_packages();
-                host.shorefast(&self.catalogue_arguments())
+                host.shorefast(&self.catalogue_arguments(&[]))
             }
             _ => host.shorefast(&self.arguments(way, &[])),
         }
@@ -126,7 +126,8 @@ impl<'a> Request<'a> {
                 image.push("tar:");
                 image.push(images().join(file));
             }
-            Way::Native | Way::Directory | Way::Catalogue => {
+            Way::Catalogue => return self.catalogue_arguments(more),
+            Way::Native | Way::Directory => {
                 image.push("dir:");
                 image.push(self.client.image_directory());
             }
@@ -142,11 +143,12 @@ impl<'a> Request<'a> {
     }
 
     /// As a user says it who knows nothing but the type.
-    fn catalogue_arguments(&self) -> Vec<OsString> {
+    fn catalogue_arguments(&self, more: &[&str]) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["--root".into(), store().into(), "mount".into(), "-t".into(), self.fstype.into()];
         if !self.options.is_empty() {
             words.extend(["-o".into(), self.options.clone()]);
         }
+        words.extend(more.iter().map(OsString::from));
         words.extend(["--".into(), self.source.clone(), self.target.clone().into()]);
         words
     }

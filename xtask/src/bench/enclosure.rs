@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
 use shorefast_tests::Host;
 
+use super::filesystem::Filesystem;
 use super::numbers::Measured;
 use super::{Part, Role};
 
@@ -47,6 +48,7 @@ fn name(value: impl ValueEnum) -> String {
 
 /// Makes a test's host fit for measuring, and for containers.
 pub(super) fn furnish(host: &Host) -> Result<()> {
+    Filesystem::obtain_images(host);
     // Native clients read their configuration where they always do, not through the overlay that a test has.
     unmount("/etc", UnmountFlags::empty()).context("cannot uncover /etc")?;
     // Shared, as systemd makes everything: a container's mount comes out through it.

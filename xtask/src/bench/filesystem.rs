@@ -1,10 +1,10 @@
 //! What is mounted: a filesystem with its source, as command lines for the host's own client and for Shorefast. Both run the same
-//! helper in the same way; where it runs is the only difference.
+//! helper in the same way; where it runs is the only difference. Shorefast is called as its users call it: by the type alone.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use shorefast_tests::client::Request;
+use shorefast_tests::client::{Request, store};
 use shorefast_tests::{Client, Host, Way};
 
 #[derive(Debug)]
@@ -41,11 +41,22 @@ impl Filesystem {
         words
     }
 
+    /// Gets what Shorefast mounts it with.
+    pub(super) fn obtain_images(host: &Host) {
+        host.offer_packages();
+        for image in ["bindfs", "sshfs", "glusterfs-client"] {
+            let reference = format!("packages:debian/bookworm?{image}");
+            host.shorefast(&[OsStr::new("--root"), store().as_os_str(), "image".as_ref(), "pull".as_ref(), reference.as_ref()]).succeeds();
+        }
+    }
+
     pub(super) fn sandboxed(&self, host: &Host, target: &Path) -> Vec<OsString> {
         let client = Client::named(self.name);
         let request = Request::new(&client, self.name, &self.source, target).options(&self.options);
         let mut words = vec![host.binary().into()];
-        words.extend(request.arguments(Way::Directory, &[]));
+        // Nobody needs a client for a tmpfs, so there is none built in.
+        let way = if self.name == "tmpfs" { Way::Directory } else { Way::Catalogue };
+        words.extend(request.arguments(way, &[]));
         words
     }
 
