@@ -185,7 +185,7 @@ _shorefast() {
 
     case "${cmd}" in
         shorefast)
-            opts="-h -V --run-dir --root --clients --max-image-size --max-image-entries --help --version mount umount list inspect logs image client demo reconcile help"
+            opts="-h -V --run-dir --root --clients --client-image --max-image-size --max-image-entries --help --version mount umount list inspect logs image client demo reconcile help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -200,6 +200,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -219,7 +223,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client)
-            opts="-h --run-dir --root --clients --max-image-size --max-image-entries --help list show check help"
+            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help list show check help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -234,6 +238,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -253,7 +261,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client__subcmd__check)
-            opts="-h --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -268,6 +276,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -357,7 +369,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client__subcmd__list)
-            opts="-h --json --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -372,6 +384,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -391,7 +407,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client__subcmd__show)
-            opts="-h --json --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -406,6 +422,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -425,7 +445,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__demo)
-            opts="-h --keep --offline --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --keep --offline --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -440,6 +460,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -753,7 +777,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image)
-            opts="-h --run-dir --root --clients --max-image-size --max-image-entries --help pull import build list inspect remove gc help"
+            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help pull import build list inspect remove gc help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -768,6 +792,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -787,7 +815,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__build)
-            opts="-h --packages --suite --mirror --keyring --lock --write-lock --offline --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --packages --suite --mirror --keyring --lock --write-lock --offline --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -829,6 +857,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -845,7 +877,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__gc)
-            opts="-h --json --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -860,6 +892,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1005,7 +1041,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__import)
-            opts="-h --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1020,6 +1056,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1039,7 +1079,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__inspect)
-            opts="-h --json --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1054,6 +1094,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1073,7 +1117,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__list)
-            opts="-h --json --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1088,6 +1132,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1107,7 +1155,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__pull)
-            opts="-h --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1122,6 +1170,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1141,7 +1193,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__remove)
-            opts="-h --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1156,6 +1208,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1175,7 +1231,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__inspect)
-            opts="-h --json --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1190,6 +1246,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1209,7 +1269,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__list)
-            opts="-h --json --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1224,6 +1284,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1243,7 +1307,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__logs)
-            opts="-f -h --follow --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-f -h --follow --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1258,6 +1322,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1277,7 +1345,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__mount)
-            opts="-t -o -h --type --options --client --client-file --image --mode --offline --dry-run --timeout --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-t -o -h --type --options --client --client-file --image --mode --offline --dry-run --timeout --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1331,6 +1399,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1347,7 +1419,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__reconcile)
-            opts="-h --json --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1362,6 +1434,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1381,7 +1457,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__umount)
-            opts="-l -f -h --lazy --force --run-dir --root --clients --max-image-size --max-image-entries --help"
+            opts="-l -f -h --lazy --force --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1396,6 +1472,10 @@ _shorefast() {
                     return 0
                     ;;
                 --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_shorefast_global_optspecs
-    string join \n run-dir= root= clients= max-image-size= max-image-entries= h/help V/version
+    string join \n run-dir= root= clients= client-image= max-image-size= max-image-entries= h/help V/version
 end
 
 function __fish_shorefast_needs_command
@@ -26,7 +26,8 @@ end
 
 complete -c shorefast -n "__fish_shorefast_needs_command" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_needs_command" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_needs_command" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_needs_command" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_needs_command" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_needs_command" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_needs_command" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_needs_command" -s h -l help -d 'Print help'
@@ -52,7 +53,8 @@ auto\t''"
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l timeout -d 'Give up after this time, such as 30s or 2m' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l offline -d 'Never ask the network: use only images that are here'
@@ -60,7 +62,8 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l dry-run -d
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s l -l lazy -d 'Detach now, end when nobody uses it any more'
@@ -68,28 +71,32 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s f -l forc
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l json -d 'A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, since}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s f -l follow -d 'Go on showing until the mount ends'
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -s h -l help -d 'Print help'
@@ -103,13 +110,15 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fis
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
@@ -121,34 +130,39 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l write-lock -d 'Write down which packages were taken, for --lock' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l offline -d 'Use only what was downloaded before'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l json -d 'A JSON array of {name, names, digest, size, used_by, source, created}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l json
@@ -163,7 +177,8 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -s h -l help -d 'Print help'
@@ -173,21 +188,24 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fi
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l json -d 'A JSON array of {name, types, mode, image, from}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
@@ -197,7 +215,8 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_s
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l keep -d 'Leave the mount and its server for playing; `umount` ends both'
@@ -205,7 +224,8 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l offline -d 
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l clients -d 'Where client definitions are read from' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l json

@@ -1,5 +1,9 @@
 //! The other names of the binary: kubelet's mounter, mount(8)'s helpers; and where all of them find their configuration.
 
+#[path = "fronts/configuration.rs"]
+mod configuration;
+#[path = "fronts/helpers.rs"]
+mod helpers;
 #[path = "fronts/mounter.rs"]
 mod mounter;
 

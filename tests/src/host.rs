@@ -118,6 +118,18 @@ impl Host {
         path
     }
 
+    /// The binary as helpers of mount(8), in the place of those that are installed on this machine.
+    pub fn install_helpers(&self, names: &[&str]) {
+        const HELPERS: &str = "/usr/sbin";
+        mount_overlay(HELPERS, &Path::new("/run/.changes").join(names[0]));
+        for name in names {
+            let path = Path::new(HELPERS).join(name);
+            let _ = fs::remove_file(&path); // none is installed
+            std::os::unix::fs::symlink(&self.binary, &path).unwrap_or_else(|error| panic!("cannot link {}: {error}", path.display()));
+        }
+        self.settle();
+    }
+
     pub fn binary(&self) -> &Path {
         &self.binary
     }

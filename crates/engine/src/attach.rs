@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use shorefast_sys as sys;
 use sys::mount::Identity;
+use sys::namespace::Home;
 
 use crate::error::Error;
 
@@ -16,41 +17,74 @@ pub struct Target {
     directory: OwnedFd,
     /// Without symbolic links, as the mount table will show it.
     pub path: PathBuf,
+    /// The mount namespace that it is in, unless that is ours.
+    elsewhere: Option<OwnedFd>,
 }
 
-pub fn open(path: &Path) -> Result<Target, Error> {
+/// `namespace`: the path of a mount namespace in which the target is, if it is not the caller's.
+pub fn open(path: &Path, namespace: Option<&Path>) -> Result<Target, Error> {
     let fail = |source| Error::Target { path: path.to_owned(), source };
+    let elsewhere = namespace.map(open_namespace).transpose()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = sys::call(|| format!("open({path:?})"), rustix::fs::open(path, flags, Mode::empty())).map_err(fail)?;
+    let open = || sys::call(|| format!("open({path:?})"), rustix::fs::open(path, flags, Mode::empty())).map_err(fail);
+    let directory = in_namespace(elsewhere.as_ref(), open)?;
     let link = format!("/proc/thread-self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&directory));
     let path = sys::call(|| format!("readlink({link:?})"), std::fs::read_link(&link)).map_err(fail)?;
-    Ok(Target { directory, path })
+    Ok(Target { directory, path, elsewhere })
+}
+
+impl Target {
+    /// The mount namespace that it is in, by inode.
+    pub fn namespace(&self) -> Result<u64, Error> {
+        let path = "/proc/thread-self/ns/mnt";
+        let status = self.elsewhere.as_ref().map_or_else(|| rustix::fs::stat(path), rustix::fs::fstat);
+        status.map(|status| status.st_ino).map_err(|errno| Error::Record { path: path.into(), source: errno.into() })
+    }
+}
+
+fn open_namespace(path: &Path) -> Result<OwnedFd, Error> {
+    let opened = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    sys::call(|| format!("open({path:?})"), opened).map_err(|source| Error::Namespace { path: path.to_owned(), source })
+}
+
+/// Does something where the target is.
+fn in_namespace<T>(elsewhere: Option<&OwnedFd>, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let Some(namespace) = elsewhere else { return act() };
+    let fail = |source| Error::Namespace { path: "-N".into(), source };
+    let home = Home::here().map_err(fail)?;
+    let _visit = home.visit(namespace.as_fd()).map_err(fail)?;
+    act()
 }
 
 /// A mount that everybody sees. Dropped: detached again.
 #[derive(Debug)]
-pub struct Attached {
+pub struct Attached<'a> {
     identity: Identity,
+    target: &'a Target,
     kept: bool,
 }
 
-pub fn at(mount: &OwnedFd, identity: Identity, target: &Target) -> Result<Attached, Error> {
-    let attached = sys::mount::attach(mount.as_fd(), target.directory.as_fd(), Path::new(""));
-    attached.map_err(|source| Error::Attach { path: target.path.clone(), source })?;
-    Ok(Attached { identity, kept: false })
+pub fn at<'a>(mount: &OwnedFd, identity: Identity, target: &'a Target) -> Result<Attached<'a>, Error> {
+    let attach = || {
+        let attached = sys::mount::attach(mount.as_fd(), target.directory.as_fd(), Path::new(""));
+        attached.map_err(|source| Error::Attach { path: target.path.clone(), source })
+    };
+    in_namespace(target.elsewhere.as_ref(), attach)?;
+    Ok(Attached { identity, target, kept: false })
 }
 
-impl Attached {
+impl Attached<'_> {
     pub fn keep(mut self) {
         self.kept = true;
     }
 }
 
-impl Drop for Attached {
+impl Drop for Attached<'_> {
     fn drop(&mut self) {
         if !self.kept {
             // Somebody may have unmounted it already; there is nobody to tell.
-            let _ = sys::mount::detach(&self.identity);
+            let detach = || sys::mount::detach(&self.identity).map_err(Error::Wait);
+            let _ = in_namespace(self.target.elsewhere.as_ref(), detach);
         }
     }
 }

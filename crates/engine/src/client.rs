@@ -1,16 +1,14 @@
-//! Clients: which definition is used for what. Files come first, in the order of their names; what they do not say, and types
-//! that they do not name, come from the built-in catalogue. No code knows a client by name.
+//! Clients: which definition is used for what. What files and callers do not say, and types that they do not name, come from the
+//! built-in catalogue. No code knows a client by name.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::catalogue;
+use crate::configuration::{self, Author, ClientImage, Configuration, Written};
 use crate::definition::{Definition, Layer};
 use crate::error::Error;
 use crate::request::ClientChoice;
-
-/// Where an administrator or a vendor drops definitions.
-pub const DIRECTORY: &str = "/etc/shorefast/clients.d";
 
 /// A definition, and how it came about.
 #[derive(Clone, Debug)]
@@ -18,178 +16,169 @@ pub struct Client {
     pub name: String,
     pub origin: Origin,
     pub definition: Definition,
-    /// As written, the file's part and the built-in one.
-    pub written: Written,
+    /// As written, what counts most last.
+    pub written: Vec<Written>,
 }
 
+/// Who wrote a definition, what counts most last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    BuiltIn,
-    File(PathBuf),
-    /// A file that overrides keys of the built-in definition of the same name.
-    FileOverBuiltIn(PathBuf),
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Written {
-    pub file: Option<Layer>,
-    pub built_in: Option<Layer>,
-}
-
-/// Whether what a file leaves out may come from the catalogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Below {
-    BuiltIn,
-    Nothing,
-}
+pub struct Origin(pub Vec<Author>);
 
 /// Finds the client for a request.
-pub fn find(choice: &ClientChoice, fstype: Option<&str>, directory: &Path) -> Result<Client, Error> {
-    match choice {
-        ClientChoice::File(file) => load(file),
-        ClientChoice::Named(name) => named(name, directory),
-        ClientChoice::ByType => by_type(fstype.ok_or(Error::NoType)?, directory),
+pub fn find(choice: &ClientChoice, fstype: Option<&str>, configuration: &Configuration) -> Result<Client, Error> {
+    let client = match choice {
+        ClientChoice::File(file) => load(file, &configuration.images),
+        ClientChoice::Named(name) => named(name, configuration),
+        ClientChoice::ByType => by_type(fstype.ok_or(Error::NoType)?, configuration),
+    }?;
+    // An image for a client that is not there is a slip of the pen, also when another client is wanted.
+    for image in configuration.images.iter().filter(|image| !client.is(&image.client)) {
+        either(&image.client, configuration)?;
     }
+    Ok(client)
 }
 
 /// The client of this name.
-pub fn named(name: &str, directory: &Path) -> Result<Client, Error> {
-    let file = directory.join(format!("{name}.toml"));
-    // A name is no path: `../x` is nobody's.
-    if file.parent() == Some(directory) && file.is_file() {
-        return from_file(&file, Below::BuiltIn);
+pub fn named(name: &str, configuration: &Configuration) -> Result<Client, Error> {
+    let mut written: Vec<_> = configuration::built_in(name)?.into_iter().collect();
+    written.extend(configuration.written(name)?);
+    if written.is_empty() {
+        let (looked_at, directory) = (configuration.paths(), configuration.first_directory());
+        return Err(Error::UnknownClient { name: name.to_owned(), looked_at, directory });
     }
-    match catalogue::named(name) {
-        Some(text) => built_in(name, text),
-        None => Err(Error::UnknownClient { name: name.to_owned(), looked_at: files(directory)?, directory: directory.to_owned() }),
-    }
+    assemble(name, written, &configuration.images)
 }
 
-/// The first client that lists the type.
-pub fn by_type(fstype: &str, directory: &Path) -> Result<Client, Error> {
-    let looked_at = files(directory)?;
-    for file in &looked_at {
-        let client = from_file(file, Below::BuiltIn)?;
+/// The first client that lists the type: of files first, those that count most; then of the catalogue.
+pub fn by_type(fstype: &str, configuration: &Configuration) -> Result<Client, Error> {
+    let in_files = configuration.names();
+    let built_in = catalogue::mentioning(fstype).map(|(name, _)| name).filter(|name| !in_files.contains(name));
+    for name in in_files.iter().copied().chain(built_in) {
+        let client = named(name, configuration)?;
         if client.lists(fstype) {
             return Ok(client);
         }
     }
-    for (name, text) in catalogue::mentioning(fstype).filter(|(name, _)| !looked_at.iter().any(|file| stem(file) == *name)) {
-        let client = built_in(name, text)?;
-        if client.lists(fstype) {
-            return Ok(client);
-        }
-    }
-    Err(Error::UnknownType { fstype: fstype.to_owned(), looked_at, directory: directory.to_owned() })
+    let (looked_at, directory) = (configuration.paths(), configuration.first_directory());
+    Err(Error::UnknownType { fstype: fstype.to_owned(), looked_at, directory })
 }
 
-/// All clients, in the order in which a type is looked up. A file that cannot be read is an error in its place.
-pub fn all(directory: &Path) -> Result<Vec<Result<Client, Error>>, Error> {
-    let files = files(directory)?;
-    let of_files = files.iter().map(|file| from_file(file, Below::BuiltIn));
-    let others = catalogue::ALL.iter().filter(|(name, _)| !files.iter().any(|file| stem(file) == *name));
-    Ok(of_files.chain(others.map(|(name, text)| built_in(name, text))).collect())
+/// The client of this name, or else for this type.
+pub fn either(name: &str, configuration: &Configuration) -> Result<Client, Error> {
+    match named(name, configuration) {
+        // A file that cannot be used is worth more words than a name that is not found.
+        Err(unknown @ Error::UnknownClient { .. }) => by_type(name, configuration).map_err(|_| unknown),
+        client => client,
+    }
+}
+
+/// All clients, in the order in which a type is looked up. A file that cannot be used is an error in its place.
+pub fn all(configuration: &Configuration) -> Vec<Result<Client, Error>> {
+    let in_files = configuration.names();
+    let others = catalogue::ALL.iter().map(|(name, _)| *name).filter(|name| !in_files.contains(name));
+    in_files.iter().copied().chain(others).map(|name| named(name, configuration)).collect()
 }
 
 /// A definition that stands alone.
-pub fn load(file: &Path) -> Result<Client, Error> {
-    from_file(file, Below::Nothing)
+pub fn load(file: &Path, images: &[ClientImage]) -> Result<Client, Error> {
+    let (name, written) = configuration::of_file(file)?;
+    assemble(&name, vec![written], images)
 }
 
-/// A definition as it would be used from the directory of definitions.
+/// A definition as it would be used from a directory of definitions.
 pub fn check(file: &Path) -> Result<Client, Error> {
-    from_file(file, Below::BuiltIn)
+    let (name, written) = configuration::of_file(file)?;
+    assemble(&name, configuration::built_in(&name)?.into_iter().chain([written]).collect(), &[])
 }
 
-fn from_file(file: &Path, below: Below) -> Result<Client, Error> {
-    let wrong = |problem| Error::Definition { file: file.to_owned(), problem };
-    let text = std::fs::read_to_string(file).map_err(|source| Error::DefinitionUnreadable { file: file.to_owned(), source })?;
-    let layer = Layer::parse(&text).map_err(wrong)?;
-    let name = stem(file);
-    let below = catalogue::named(&name).filter(|_| below == Below::BuiltIn).map(Layer::parse).transpose().map_err(wrong)?;
-    let whole = layer.clone().over(below.clone().unwrap_or_default());
-    Ok(Client {
-        origin: if below.is_some() { Origin::FileOverBuiltIn(file.to_owned()) } else { Origin::File(file.to_owned()) },
-        definition: whole.complete().map_err(wrong)?,
-        written: Written { file: Some(layer), built_in: below },
-        name,
-    })
-}
-
-fn built_in(name: &str, text: &str) -> Result<Client, Error> {
-    let wrong = |problem| Error::Definition { file: format!("{name} (built in)").into(), problem };
-    let layer = Layer::parse(text).map_err(wrong)?;
-    let definition = layer.clone().complete().map_err(wrong)?;
-    let written = Written { file: None, built_in: Some(layer) };
-    Ok(Client { name: name.to_owned(), origin: Origin::BuiltIn, definition, written })
+fn assemble(name: &str, mut written: Vec<Written>, images: &[ClientImage]) -> Result<Client, Error> {
+    let definition = configuration::complete(&written)?;
+    let mut client = Client { name: name.to_owned(), origin: Origin(Vec::new()), definition, written: Vec::new() };
+    // Of two for one client the later counts.
+    if let Some(image) = images.iter().rfind(|image| client.is(&image.client)) {
+        client.definition.image = Some(image.image.clone());
+        written.push(Written { by: Author::Caller, layer: Layer { image: Some(image.image.clone()), ..Layer::default() } });
+    }
+    client.origin = Origin(written.iter().map(|one| one.by.clone()).collect());
+    Ok(Client { written, ..client })
 }
 
 impl Client {
     fn lists(&self, fstype: &str) -> bool {
         self.definition.types.iter().any(|known| known == fstype)
     }
+
+    fn is(&self, name_or_type: &str) -> bool {
+        self.name == name_or_type || self.lists(name_or_type)
+    }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BuiltIn => write!(out, "built in"),
-            Self::File(file) => write!(out, "{}", file.display()),
-            Self::FileOverBuiltIn(file) => write!(out, "{} over the built-in one", file.display()),
+        let mut authors = self.0.iter().rev();
+        match authors.next() {
+            None | Some(Author::BuiltIn) => write!(out, "built in")?,
+            Some(author) => write!(out, "{author}")?,
         }
+        authors.try_for_each(|author| write!(out, " over {author}"))
     }
-}
-
-fn stem(file: &Path) -> String {
-    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let unreadable = |source| Error::DefinitionUnreadable { file: directory.to_owned(), source };
-    let entries = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(unreadable)?,
-    };
-    let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
-    let mut files: Vec<_> =
-        paths.map_err(unreadable)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
-    files.sort();
-    Ok(files)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::configuration::{Sources, read};
 
-    fn with_files(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let directory = tempfile::tempdir().unwrap();
-        files.iter().for_each(|(name, text)| std::fs::write(directory.path().join(name), text).unwrap());
-        directory
+    fn with_files(directories: &[&[(&str, &str)]]) -> (Vec<tempfile::TempDir>, Configuration) {
+        let made: Vec<_> = directories.iter().map(|_| tempfile::tempdir().unwrap()).collect();
+        for (directory, files) in made.iter().zip(directories) {
+            files.iter().for_each(|(name, text)| std::fs::write(directory.path().join(name), text).unwrap());
+        }
+        let sources = Sources { directories: made.iter().map(|one| one.path().to_owned()).collect(), ..Sources::default() };
+        let configuration = read(&sources).unwrap();
+        (made, configuration)
     }
 
     #[test]
     fn a_type_is_found_in_files_first_and_then_in_the_catalogue() {
-        let directory = with_files(&[("mine.toml", "types = [\"sshfs\"]\nimage = \"dir:/mine\"")]);
-        let client = by_type("sshfs", directory.path()).unwrap();
-        assert_eq!((client.name.as_str(), client.origin), ("mine", Origin::File(directory.path().join("mine.toml"))));
-        let client = by_type("fuse.sshfs", directory.path()).unwrap();
-        assert_eq!((client.name.as_str(), client.origin), ("sshfs", Origin::BuiltIn));
+        let (_keep, configuration) = with_files(&[&[("mine.toml", "types = [\"sshfs\"]\nimage = \"dir:/mine\"")]]);
+        let client = by_type("sshfs", &configuration).unwrap();
+        assert_eq!((client.name.as_str(), client.origin), ("mine", Origin(vec![Author::File(configuration.paths()[0].clone())])));
+        let client = by_type("fuse.sshfs", &configuration).unwrap();
+        assert_eq!((client.name.as_str(), client.origin), ("sshfs", Origin(vec![Author::BuiltIn])));
     }
 
     #[test]
     fn a_file_with_a_built_in_name_overrides_key_by_key() {
-        let directory = with_files(&[("sshfs.toml", "image = \"dir:/mine\"")]);
-        let client = by_type("fuse.sshfs", directory.path()).unwrap();
+        let (_keep, configuration) = with_files(&[&[("sshfs.toml", "image = \"dir:/mine\"")]]);
+        let client = by_type("fuse.sshfs", &configuration).unwrap();
         assert_eq!(client.definition.image.as_deref(), Some("dir:/mine"));
-        assert_eq!(client.definition.files, built_in("sshfs", catalogue::named("sshfs").unwrap()).unwrap().definition.files);
-        assert!(matches!(client.origin, Origin::FileOverBuiltIn(_)));
-        assert!(load(&directory.path().join("sshfs.toml")).is_err(), "alone, it has no types");
+        assert_eq!(client.definition.files, named("sshfs", &Configuration::default()).unwrap().definition.files);
+        assert_eq!(client.origin.to_string(), format!("{} over the built-in one", configuration.paths()[0].display()));
+        assert!(load(&configuration.paths()[0], &[]).is_err(), "alone, it has no types");
+    }
+
+    #[test]
+    fn later_directories_and_then_the_callers_images_count_more() {
+        let low: &[(&str, &str)] = &[("sshfs.toml", "image = \"dir:/low\"\nmounts = 2"), ("a.toml", "types = [\"x\"]\nimage = \"dir:/a\"")];
+        let high: &[(&str, &str)] = &[("sshfs.toml", "image = \"dir:/high\""), ("b.toml", "types = [\"x\"]\nimage = \"dir:/b\"")];
+        let (_keep, mut configuration) = with_files(&[low, high]);
+        let client = by_type("sshfs", &configuration).unwrap();
+        assert_eq!((client.definition.image.as_deref(), client.definition.mounts), (Some("dir:/high"), 2));
+        assert_eq!(by_type("x", &configuration).unwrap().name, "b");
+        configuration.images = vec!["fuse.sshfs=dir:/flag".parse().unwrap()];
+        let client = by_type("sshfs", &configuration).unwrap();
+        assert_eq!(client.definition.image.as_deref(), Some("dir:/flag"));
+        assert!(client.origin.to_string().starts_with("--client-image over "), "{}", client.origin);
     }
 
     #[test]
     fn what_nobody_defines_is_unknown() {
-        let directory = with_files(&[]);
-        assert!(matches!(by_type("nosuch", directory.path()), Err(Error::UnknownType { .. })));
-        assert!(matches!(named("../sshfs", directory.path()), Err(Error::UnknownClient { .. })));
+        let configuration = Configuration::default();
+        assert!(matches!(by_type("nosuch", &configuration), Err(Error::UnknownType { .. })));
+        assert!(matches!(named("../sshfs", &configuration), Err(Error::UnknownClient { .. })));
+        let (_keep, mut slip) = with_files(&[]);
+        slip.images = vec!["nsf=dir:/x".parse().unwrap()];
+        assert!(matches!(find(&ClientChoice::ByType, Some("sshfs"), &slip), Err(Error::UnknownClient { name, .. }) if name == "nsf"));
     }
 }

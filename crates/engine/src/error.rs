@@ -21,6 +21,13 @@ pub enum Error {
     DefinitionUnreadable { file: PathBuf, source: std::io::Error },
     #[error("client definition {file:?} is wrong: {problem}")]
     Definition { file: PathBuf, problem: String },
+    /// No failure: said beside what was asked for.
+    #[error("the configuration in {directory:?} is wrong, and its last good state stays in force")]
+    LastGoodInForce {
+        directory: PathBuf,
+        #[source]
+        problem: Box<Error>,
+    },
     #[error("cannot understand the mount options: {problem}")]
     Options { problem: &'static str },
     #[error("client {client:?} has no image")]
@@ -38,7 +45,12 @@ pub enum Error {
     #[error("cannot broker the client's mount")]
     Broker(#[source] broker::Error),
     #[error("the client's helper failed ({status}){said}")]
-    Helper { status: String, said: Said },
+    Helper {
+        status: String,
+        /// None: killed.
+        code: Option<i32>,
+        said: Said,
+    },
     #[error("the client's helper ended well but mounted nothing{said}")]
     NothingMounted { said: Said },
     #[error("the client mounted but does not serve: {source}{said}")]
@@ -49,6 +61,8 @@ pub enum Error {
     Deadline { seconds: u64, waiting_for: &'static str, said: Said },
     #[error("cannot wait for the client")]
     Wait(#[source] sys::Error),
+    #[error("cannot enter the mount namespace {path:?}")]
+    Namespace { path: PathBuf, source: sys::Error },
     #[error("cannot attach the mount at {path:?}")]
     Attach { path: PathBuf, source: sys::Error },
     #[error("cannot start the keeper of the mount")]
@@ -113,7 +127,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::NotRoot | Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
-            Self::DefinitionUnreadable { .. } | Self::Definition { .. } => Kind::Usage,
+            Self::DefinitionUnreadable { .. } | Self::Definition { .. } | Self::LastGoodInForce { .. } => Kind::Usage,
             Self::Image(image::Error::Reference { .. } | image::Error::Unknown { .. }) => Kind::Usage,
             Self::HostMount { code: Some(1), .. } => Kind::Usage,
             Self::HostMount { code: Some(2), .. } | Self::MountProgram { .. } => Kind::System,
@@ -133,7 +147,7 @@ impl Error {
                     directory.display()
                 ));
             }
-            Self::Definition { .. } => "docs/CLIENTS.md lists the keys",
+            Self::Definition { .. } | Self::LastGoodInForce { .. } => "docs/CLIENTS.md lists the keys",
             Self::NoImage { .. } => "add image = \"…\" to the definition, or say --image",
             Self::MountProgram { .. } => "mode host needs mount(8) of util-linux or busybox on this host",
             Self::HostMount { why, .. } => {

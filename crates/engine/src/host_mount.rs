@@ -30,6 +30,7 @@ pub struct HostPlan {
     pub source: OsString,
     pub target: PathBuf,
     pub options: String,
+    pub namespace: Option<PathBuf>,
     helpers: Helpers,
     pub timeout: Duration,
 }
@@ -55,6 +56,7 @@ impl HostPlan {
             source: request.source.clone(),
             target: std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone()),
             options: request.options.clone(),
+            namespace: request.namespace.clone(),
             helpers: if request.fstype.as_ref().is_some_and(is_ours) { Helpers::Forbidden } else { Helpers::Allowed },
             timeout: request.timeout,
         }
@@ -64,6 +66,9 @@ impl HostPlan {
         let mut words: Vec<OsString> = vec!["mount".into()];
         if self.helpers == Helpers::Forbidden {
             words.push("-i".into());
+        }
+        if let Some(namespace) = &self.namespace {
+            words.extend(["-N".into(), namespace.into()]);
         }
         if let Some(fstype) = &self.fstype {
             words.extend(["-t".into(), fstype.into()]);
@@ -148,6 +153,7 @@ mod tests {
             image: None,
             mode: None,
             name_servers: None,
+            namespace: None,
             timeout: Duration::from_secs(1),
         };
         HostPlan::make(&request, "a test".into())

@@ -17,6 +17,8 @@ pub mod record;
 pub mod plan;
 pub mod host_mount;
 pub mod client;
+pub mod configuration;
+pub mod last_good;
 pub mod catalogue;
 pub mod definition;
 pub mod options;

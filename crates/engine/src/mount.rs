@@ -3,7 +3,6 @@
 //! or the next call cleans up.
 
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use shorefast_broker::{Broker, Mounted};
@@ -42,7 +41,7 @@ pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
 }
 
 fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
-    let target = attach::open(&plan.target)?;
+    let target = attach::open(&plan.target, plan.namespace.as_deref())?;
     kill_point::pass(Point::TargetOpened);
     let image = host.images.obtain(&plan.image, host.network).map_err(Error::Image)?;
     kill_point::pass(Point::ImageResolved);
@@ -64,7 +63,7 @@ fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Err
 
     let mut broker = Broker::new(listener, &plan.policy, view);
     let log = records.log(&begun.id);
-    let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log };
+    let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target };
     let commit = |mounted: &Mounted| begun.commit(&describe(plan, &target, &begun, mounted, &client, &keeper, &cgroup.0)?);
     serve::until_complete(&client, &mut broker, &terms, commit)?;
     let mounted = broker.finish().expect("a complete mount is mounted");
@@ -74,7 +73,7 @@ fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Err
     if mounted.is_fuse {
         keeper.release().map_err(Error::Keeper)?;
         kill_point::pass(Point::KeeperReleased);
-        client.keep().map_err(|_| serve::ended_early(&log))?;
+        client.keep().map_err(|_| serve::ended_early(&terms))?;
         cgroup.keep();
     } else {
         release_kernel_mount(keeper, filesystem_end, &mounted)?;
@@ -108,7 +107,6 @@ fn describe(
     cgroup: &Cgroup,
 ) -> Result<Record, Error> {
     let init = Process::of(client.pid().as_raw_nonzero().get()).filter(|_| mounted.is_fuse);
-    let namespace = std::fs::metadata("/proc/thread-self/ns/mnt");
     Ok(Record {
         id: begun.id.clone(),
         target: target.path.clone(),
@@ -120,7 +118,7 @@ fn describe(
         mode: plan.mode.to_string(),
         since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         mount: mounted.identity.into(),
-        namespace: namespace.map_err(|source| Error::Record { path: "/proc/thread-self/ns/mnt".into(), source })?.ino(),
+        namespace: target.namespace()?,
         init,
         keeper: keeper.process(),
         host_processes: Record::shares_processes(plan.spec.processes),

@@ -60,6 +60,8 @@ const FLAGS: &[(&str, u64, u64)] = &[
 const FOR_NOBODY: &[&str] =
     &["defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "silent", "loud"];
 
+const FOR_NOBODY_WITH_VALUE: &[&str] = &["comment", "helper", "uhelper"];
+
 pub fn parse(text: &str) -> Result<Options, Error> {
     let mut options = Options::default();
     for item in split(text)? {
@@ -73,7 +75,7 @@ pub fn parse(text: &str) -> Result<Options, Error> {
         } else if !(plain && FOR_NOBODY.contains(&item.name.as_str())
             || item.name.starts_with("x-")
             || item.name.starts_with("X-")
-            || item.name == "comment")
+            || FOR_NOBODY_WITH_VALUE.contains(&item.name.as_str()))
         {
             options.items.push(item);
         }
@@ -163,7 +165,7 @@ mod tests {
             ("ro,noexec,allow_other", libc::MS_RDONLY | libc::MS_NOEXEC, "ro,allow_other"),
             ("ro,rw", 0, ""),
             ("noatime,strictatime", libc::MS_STRICTATIME, ""),
-            ("_netdev,x-systemd.automount,defaults,nofail,comment=x,port=22", 0, "port=22"),
+            ("_netdev,x-systemd.automount,defaults,nofail,comment=x,port=22,uhelper=hal", 0, "port=22"),
             ("context=\"a:b,c\",ro", libc::MS_RDONLY, "context=\"a:b,c\",ro"),
             (",,a=b=c,", 0, "a=b=c"),
             ("ro=1", 0, "ro=1"),

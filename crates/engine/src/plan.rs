@@ -14,6 +14,7 @@ use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{self, Content, File, Identity, Processes};
 
 use crate::client::{self, Client, Origin};
+use crate::configuration::Configuration;
 use crate::definition::{Daemon, Definition, Namespace, OnExit, Source};
 use crate::error::Error;
 use crate::host_helper;
@@ -40,6 +41,8 @@ pub struct ClientPlan {
     pub fstype: String,
     pub source: OsString,
     pub target: PathBuf,
+    /// Where the target is, if not here.
+    pub namespace: Option<PathBuf>,
     pub image: Reference,
     pub spec: Spec,
     pub policy: Policy,
@@ -52,9 +55,9 @@ pub struct ClientPlan {
 }
 
 /// What of the surroundings a plan depends on.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Context {
-    pub clients: PathBuf,
+    pub configuration: Configuration,
     /// Who calls: the mount is theirs.
     pub owner: Owner,
 }
@@ -64,7 +67,7 @@ const HOST_FILES: &[&str] = &[NAME_SERVERS, "/etc/hosts"];
 const NAME_SERVERS: &str = "/etc/resolv.conf";
 
 pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
-    let client = match client::find(&request.client, request.fstype.as_deref(), &context.clients) {
+    let client = match client::find(&request.client, request.fstype.as_deref(), &context.configuration) {
         Err(error) if is_for_mount(request, &error) => return Ok(Plan::Host(HostPlan::make(request, reason(request, &error)))),
         client => client?,
     };
@@ -139,6 +142,7 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         target: std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone()),
         shown_options: options::join_redacted(&items),
         source: request.source.clone(),
+        namespace: request.namespace.clone(),
         timeout: request.timeout,
         client: name,
         definition: origin,

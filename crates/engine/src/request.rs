@@ -19,6 +19,8 @@ pub struct Request {
     pub mode: Option<Mode>,
     /// A resolv.conf for the client instead of the host's.
     pub name_servers: Option<PathBuf>,
+    /// The mount namespace in which the target is, if it is not the caller's: the path of a descriptor.
+    pub namespace: Option<PathBuf>,
     pub timeout: Duration,
 }
 

@@ -9,6 +9,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 use shorefast_broker::{Broker, Mounted};
+use shorefast_sandbox::spec::TARGET;
 use shorefast_sandbox::talk::Word;
 use shorefast_sandbox::{Client, Error as SandboxError};
 use shorefast_sys as sys;
@@ -48,14 +49,14 @@ pub fn until_complete(
     let mut progress = Progress::default();
     while !progress.is_complete(broker, terms.daemon) {
         let advanced = progress.advance(client, broker, terms).and_then(|()| progress.follow(broker, &mut on_mount));
-        advanced.and_then(|()| progress.check(broker, terms.daemon)).map_err(|failure| failure.explain(broker, terms.log))?;
+        advanced.and_then(|()| progress.check(broker, terms.daemon)).map_err(|failure| failure.explain(broker, terms))?;
     }
     Ok(())
 }
 
 /// A client that ended between its last sign of life and its release.
-pub fn ended_early(log: &Path) -> Error {
-    Error::ClientEnded { said: Said { helper: last_lines(log), refused: Vec::new() } }
+pub fn ended_early(terms: &Terms<'_>) -> Error {
+    Error::ClientEnded { said: Said { helper: last_lines(terms), refused: Vec::new() } }
 }
 
 /// What counts as complete, and how long it may take.
@@ -66,11 +67,13 @@ pub struct Terms<'a> {
     pub allowed: Duration,
     /// What the client says, for errors.
     pub log: &'a Path,
+    /// What it should have called the target.
+    pub target: &'a Path,
 }
 
 /// What went wrong, before client and kernel were asked what they have to say.
 enum Failure {
-    Helper(String),
+    Helper(Option<i32>, String),
     NothingMounted,
     NotServing(std::io::Error),
     Ended,
@@ -79,10 +82,10 @@ enum Failure {
 }
 
 impl Failure {
-    fn explain(self, broker: &Broker<'_>, log: &Path) -> Error {
-        let said = || Said { helper: last_lines(log), refused: broker.refused().iter().map(ToString::to_string).collect() };
+    fn explain(self, broker: &Broker<'_>, terms: &Terms<'_>) -> Error {
+        let said = || Said { helper: last_lines(terms), refused: broker.refused().iter().map(ToString::to_string).collect() };
         match self {
-            Self::Helper(status) => Error::Helper { status, said: said() },
+            Self::Helper(code, status) => Error::Helper { status, code, said: said() },
             Self::NothingMounted => Error::NothingMounted { said: said() },
             Self::NotServing(source) => Error::NotServing { source, said: said() },
             Self::Ended => Error::ClientEnded { said: said() },
@@ -162,7 +165,7 @@ impl Progress {
     fn check(&self, broker: &Broker<'_>, daemon: Daemon) -> Result<(), Failure> {
         match &self.helper {
             None => Ok(()),
-            Some(status) if status.code() != Some(0) => Err(Failure::Helper(status.to_string())),
+            Some(status) if status.code() != Some(0) => Err(Failure::Helper(status.code(), status.to_string())),
             Some(_) if broker.mounted().is_none() => Err(Failure::NothingMounted),
             Some(_) if daemon == Daemon::Foreground => Err(Failure::Ended),
             Some(_) => Ok(()),
@@ -252,12 +255,13 @@ impl Probe {
 }
 
 /// The end of the client's output, for an error message.
-fn last_lines(log: &Path) -> Vec<String> {
+fn last_lines(terms: &Terms<'_>) -> Vec<String> {
     const LINES: usize = 10;
     const WIDTH: usize = 300;
-    let log = sys::ring::Log::read(log).unwrap_or_default();
+    let log = sys::ring::Log::read(terms.log).unwrap_or_default();
     let text = String::from_utf8_lossy(&log.kept);
     let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let shown = |line: &&str| line.chars().filter(|character| !character.is_control()).take(WIDTH).collect();
+    let target = terms.target.to_string_lossy();
+    let shown = |line: &&str| line.replace(TARGET, &target).chars().filter(|character| !character.is_control()).take(WIDTH).collect();
     lines[lines.len().saturating_sub(LINES)..].iter().map(shown).collect()
 }

@@ -45,7 +45,9 @@ pub fn in_its_namespace<T>(record: &Record, look: impl FnOnce() -> T) -> Option<
     if own == record.namespace {
         return Some(look());
     }
-    let somebody = record.keeper.filter(Process::is_alive).map(|keeper| keeper.pid).or_else(|| somebody_in(record.namespace))?;
+    // The keeper is where its maker was, which is nearly always where the mount is.
+    let keeper = record.keeper.filter(Process::is_alive).map(|keeper| keeper.pid).filter(|pid| is_in(*pid, record.namespace));
+    let somebody = keeper.or_else(|| somebody_in(record.namespace))?;
     let namespace = sys::namespace::of(Pid::from_raw(somebody)?, "mnt").ok()?;
     let home = sys::namespace::Home::here().ok()?;
     let _visit = home.visit(namespace.as_fd()).ok()?;
@@ -54,5 +56,9 @@ pub fn in_its_namespace<T>(record: &Record, look: impl FnOnce() -> T) -> Option<
 
 fn somebody_in(namespace: u64) -> Option<i32> {
     let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.into_iter().find(|pid: &i32| std::fs::metadata(format!("/proc/{pid}/ns/mnt")).is_ok_and(|metadata| metadata.ino() == namespace))
+    pids.into_iter().find(|pid| is_in(*pid, namespace))
+}
+
+fn is_in(pid: i32, namespace: u64) -> bool {
+    std::fs::metadata(format!("/proc/{pid}/ns/mnt")).is_ok_and(|metadata| metadata.ino() == namespace)
 }

@@ -8,6 +8,8 @@ pub mod front {
     pub mod image;
     pub mod build;
     pub mod mounter;
+    pub mod mount_helper;
+    pub mod umount_helper;
     pub mod called_as;
     pub mod internal;
     pub mod patience;

@@ -7,15 +7,14 @@ use shorefast::{front, report};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    if called_as::of(arguments.first().map(|name| name.as_os_str()).unwrap_or_default()) == CalledAs::Mounter {
-        return front::mounter::run(&arguments);
-    }
-    // Before clap: children of ours, which should start fast and are nobody else's business.
-    if let Some(code) = front::internal::dispatch(&arguments) {
-        return code;
-    }
-    match front::cli::run(arguments) {
-        Ok(code) => code,
-        Err(error) => report::failure(&error),
+    match called_as::of(arguments.first().map(|name| name.as_os_str()).unwrap_or_default()) {
+        CalledAs::Mounter => front::mounter::run(&arguments),
+        CalledAs::Mount(fstype) => front::mount_helper::run(&fstype, &arguments),
+        CalledAs::Umount(fstype) => front::umount_helper::run(&fstype, &arguments),
+        // Before clap: children of ours, which should start fast and are nobody else's business.
+        CalledAs::Shorefast => match front::internal::dispatch(&arguments) {
+            Some(code) => code,
+            None => front::cli::run(arguments).unwrap_or_else(|error| report::failure(&error)),
+        },
     }
 }

@@ -19,6 +19,23 @@ pub fn failure(error: &Error) -> ExitCode {
     ExitCode::from(exit_code(error.kind()))
 }
 
+/// For whoever called a client's helper: the client's own words and exit code, as if it were installed. Where we had a part in
+/// the failure, we say so.
+pub fn failure_of_client(error: &Error) -> ExitCode {
+    match error {
+        Error::Helper { code: Some(code), said, .. } if said.refused.is_empty() && !said.helper.is_empty() => {
+            said.helper.iter().for_each(|line| eprintln!("{line}"));
+            ExitCode::from(u8::try_from(*code).unwrap_or(exit_code(Kind::Mount)))
+        }
+        _ => failure(error),
+    }
+}
+
+/// What is worth knowing although all goes on.
+pub fn warnings(errors: &[Error]) {
+    errors.iter().for_each(|error| eprintln!("{}", text(error)));
+}
+
 pub fn text(error: &Error) -> String {
     let mut text = format!("shorefast: {error}");
     let mut cause = error.source();

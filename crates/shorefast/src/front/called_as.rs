@@ -1,7 +1,6 @@
 //! One binary, several fronts: the name under which it was called says which.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,12 +8,19 @@ pub enum CalledAs {
     Shorefast,
     /// kubelet's `--experimental-mounter-path`.
     Mounter,
+    /// mount(8)'s helper for a type: `mount.TYPE`.
+    Mount(String),
+    /// umount(8)'s: `umount.TYPE`.
+    Umount(String),
 }
 
 /// Of a path only the last part counts: a symbolic link or a copy of us may be anywhere.
 pub fn of(arg0: &OsStr) -> CalledAs {
-    match Path::new(arg0).file_name().unwrap_or_default().as_bytes() {
-        b"mounter" => CalledAs::Mounter,
+    let name = Path::new(arg0).file_name().unwrap_or_default().to_string_lossy();
+    match name.split_once('.') {
+        None if name == "mounter" => CalledAs::Mounter,
+        Some(("mount", fstype)) if !fstype.is_empty() => CalledAs::Mount(fstype.to_owned()),
+        Some(("umount", fstype)) if !fstype.is_empty() => CalledAs::Umount(fstype.to_owned()),
         _ => CalledAs::Shorefast,
     }
 }
@@ -33,6 +39,11 @@ mod tests {
             ("mounter", CalledAs::Mounter),
             ("/home/kubernetes/containerized_mounter/mounter", CalledAs::Mounter),
             ("/mounter/shorefast-1.2", CalledAs::Shorefast),
+            ("/sbin/mount.nfs4", CalledAs::Mount("nfs4".to_owned())),
+            ("mount.fuse.sshfs", CalledAs::Mount("fuse.sshfs".to_owned())),
+            ("umount.nfs", CalledAs::Umount("nfs".to_owned())),
+            ("mount.", CalledAs::Shorefast),
+            ("mount", CalledAs::Shorefast),
         ];
         for (arg0, expected) in rows {
             assert_eq!(of(OsStr::new(arg0)), expected, "{arg0}");

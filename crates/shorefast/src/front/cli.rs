@@ -155,10 +155,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     match cli.command {
         Command::Mount(arguments) => return mount(arguments, &cli.places, nest),
         Command::Image(arguments) => return image::run(arguments, &store, &records),
-        Command::Client(arguments) => return client_front::run(arguments, &cli.places.clients),
+        Command::Client(arguments) => return client_front::run(arguments, &cli.places),
         Command::Demo(arguments) => {
-            let Places { run_dir, root, clients, .. } = &cli.places;
-            return Ok(demo::run(&arguments, &Surroundings { run_dir, root, clients, images: store }));
+            return Ok(demo::run(&arguments, &Surroundings { places: &cli.places, images: store }));
         }
         Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
         Command::List { json } => print(&show::list(&records, json)?),
@@ -192,9 +191,10 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
         image: arguments.image,
         mode: arguments.mode,
         name_servers: None,
+        namespace: None,
         timeout: arguments.patience.limit(),
     };
-    let plan = plan::make(&request, &Context { clients: places.clients.clone(), owner: places::owner() })?;
+    let plan = plan::make(&request, &Context { configuration: places.configuration()?, owner: places::owner() })?;
     if arguments.dry_run {
         print(&format!("{:#}\n", plan.to_json()));
         return Ok(ExitCode::SUCCESS);

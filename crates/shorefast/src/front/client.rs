@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use shorefast_engine::Error;
-use shorefast_engine::client::{self, Client, Origin, Written};
+use shorefast_engine::client::{self, Client, Origin};
+use shorefast_engine::configuration::{self, Configuration, Sources};
 use shorefast_engine::definition::Layer;
 use shorefast_engine::mode::Mode;
 
+use crate::front::places::Places;
 use crate::front::show;
 use crate::report;
 
@@ -36,30 +38,26 @@ enum ClientCommand {
     },
     /// Check definitions without using them
     Check {
+        /// Client files, or directories of them: ConfigMaps as well
         #[arg(value_name = "FILE", required = true)]
-        files: Vec<PathBuf>,
+        paths: Vec<PathBuf>,
     },
 }
 
-pub fn run(arguments: ClientArguments, directory: &Path) -> Result<ExitCode, Error> {
+pub fn run(arguments: ClientArguments, places: &Places) -> Result<ExitCode, Error> {
     match arguments.command {
-        ClientCommand::List { json } => return list(directory, json),
+        ClientCommand::List { json } => return list(&places.configuration()?, json),
         ClientCommand::Show { json, name } => {
-            // A file that cannot be used is worth more words than a type that is not found.
-            let by_type = |error: Error| match error {
-                Error::UnknownClient { .. } => client::by_type(&name, directory),
-                other => Err(other),
-            };
-            let client = client::named(&name, directory).or_else(by_type)?;
+            let client = client::either(&name, &places.configuration()?)?;
             show::print(&if json { format!("{:#}\n", to_json(&client)) } else { to_toml(&client) });
         }
-        ClientCommand::Check { files } => return Ok(check(&files)),
+        ClientCommand::Check { paths } => return Ok(check(&paths)),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(directory: &Path, json: bool) -> Result<ExitCode, Error> {
-    let (clients, broken): (Vec<_>, Vec<_>) = client::all(directory)?.into_iter().partition(Result::is_ok);
+fn list(configuration: &Configuration, json: bool) -> Result<ExitCode, Error> {
+    let (clients, broken): (Vec<_>, Vec<_>) = client::all(configuration).into_iter().partition(Result::is_ok);
     let clients: Vec<_> = clients.into_iter().flatten().collect();
     let image = |client: &Client| client.definition.image.clone();
     if json {
@@ -77,24 +75,38 @@ fn list(directory: &Path, json: bool) -> Result<ExitCode, Error> {
         show::print(&show::table(&lines));
     }
     // What is good is shown; what is not decides the exit code.
-    Ok(broken.into_iter().filter_map(Result::err).fold(ExitCode::SUCCESS, |_, error| report::failure(&error)))
+    let code = configuration.problems.first().map_or(ExitCode::SUCCESS, |problem| ExitCode::from(report::exit_code(problem.kind())));
+    Ok(broken.into_iter().filter_map(Result::err).fold(code, |_, error| report::failure(&error)))
 }
 
-fn check(files: &[PathBuf]) -> ExitCode {
+fn check(paths: &[PathBuf]) -> ExitCode {
     let mut result = ExitCode::SUCCESS;
-    for file in files {
-        match client::check(file) {
-            Ok(client) => {
-                let image = client.definition.image.as_ref().map(|image| image.parse::<shorefast_image::Reference>()).transpose();
-                match image {
-                    Ok(_) => show::print(&format!("{}: good ({})\n", file.display(), client.definition.types.join(", "))),
-                    Err(error) => result = report::failure(&Error::Image(error)),
-                }
+    for path in paths {
+        for checked in checks(path) {
+            match checked.and_then(|client| has_good_image(&client).map(|()| client)) {
+                Ok(client) => show::print(&format!("{}: good ({})\n", client.origin, client.definition.types.join(", "))),
+                Err(error) => result = report::failure(&error),
             }
-            Err(error) => result = report::failure(&error),
         }
     }
     result
+}
+
+/// A file, or each client of a directory of files.
+fn checks(path: &Path) -> Vec<Result<Client, Error>> {
+    if !path.is_dir() {
+        return vec![client::check(path)];
+    }
+    let sources = Sources { directories: vec![path.to_owned()], ..Sources::default() };
+    match configuration::read(&sources) {
+        Ok(configuration) => configuration.names().into_iter().map(|name| client::named(name, &configuration)).collect(),
+        Err(error) => vec![Err(error)],
+    }
+}
+
+fn has_good_image(client: &Client) -> Result<(), Error> {
+    let image = client.definition.image.as_ref().map(|image| image.parse::<shorefast_image::Reference>());
+    image.transpose().map(drop).map_err(Error::Image)
 }
 
 fn to_json(client: &Client) -> Value {
@@ -121,19 +133,15 @@ struct Key {
 }
 
 fn keys(client: &Client) -> Vec<Key> {
-    let Written { file, built_in } = &client.written;
-    let written = |layer: &Option<Layer>| layer.as_ref().and_then(|layer| serde_json::to_value(layer).ok()).unwrap_or_default();
-    let (in_file, below) = (written(file), written(built_in));
-    let whole = file.clone().unwrap_or_default().over(built_in.clone().unwrap_or_default());
+    let whole = client.written.iter().fold(Layer::default(), |below, one| one.layer.clone().over(below));
     let Ok(Value::Object(whole)) = serde_json::to_value(whole) else { return Vec::new() };
-    let has = |layer: &Value, name: &str| layer.get(name).is_some_and(|value| !value.is_null());
-    let from = |name: &str| match (&client.origin, has(&in_file, name), has(&below, name)) {
-        (Origin::File(path) | Origin::FileOverBuiltIn(path), true, false) => path.display().to_string(),
-        (Origin::FileOverBuiltIn(path), true, true) => format!("{}, over the built-in one", path.display()),
-        _ => "built in".to_owned(),
+    let layers: Vec<_> = client.written.iter().map(|one| (&one.by, serde_json::to_value(&one.layer).unwrap_or_default())).collect();
+    let authors = |name: &str| {
+        let says = |layer: &Value| layer.get(name).is_some_and(|value| !value.is_null());
+        Origin(layers.iter().filter(|(_, layer)| says(layer)).map(|(by, _)| (*by).clone()).collect())
     };
     let filled = whole.into_iter().filter(|(_, value)| !value.is_null());
-    filled.map(|(name, value)| Key { from: from(&name), value: without_nulls(value), name }).collect()
+    filled.map(|(name, value)| Key { from: authors(&name).to_string(), value: without_nulls(value), name }).collect()
 }
 
 /// TOML has no null: what is not said is not there.

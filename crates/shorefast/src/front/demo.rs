@@ -5,6 +5,7 @@
 
 pub mod server;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -20,6 +21,7 @@ use shorefast_image::store::Network;
 use shorefast_sandbox::spec::Ids;
 
 use crate::front::demo::server::{Ready, SERVER_IMAGE};
+use crate::front::places::Places;
 use crate::front::show::print;
 use crate::report;
 
@@ -36,9 +38,7 @@ pub struct DemoArguments {
 /// What the demo needs to know of the surroundings.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    pub run_dir: &'a Path,
-    pub root: &'a Path,
-    pub clients: &'a Path,
+    pub places: &'a Places,
     pub images: Store,
 }
 
@@ -101,7 +101,7 @@ fn show(arguments: &DemoArguments, around: &Surroundings<'_>) -> Result<(), Fail
 /// Both, so that what is timed later is a mount and no download.
 fn get_images(around: &Surroundings<'_>, network: Network) -> Result<(), Failure> {
     let start = Instant::now();
-    let client = client::by_type("sshfs", around.clients)?;
+    let client = client::by_type("sshfs", &around.places.configuration()?)?;
     let image = client.definition.image.ok_or(Error::NoImage { client: client.name })?;
     for reference in [image.as_str(), SERVER_IMAGE] {
         around.images.obtain(&reference.parse()?, network)?;
@@ -121,7 +121,7 @@ impl Server {
     fn start(around: &Surroundings<'_>) -> Result<Self, Failure> {
         let mut process = Command::new(own_binary())
             .arg(server::COMMAND)
-            .args([around.run_dir, around.root])
+            .args([&around.places.run_dir, &around.places.root])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Not ours: whoever waits for the end of our output does not wait for that process.
@@ -162,11 +162,10 @@ fn mount(server: &Server, ready: &Ready, around: &Surroundings<'_>) -> Result<()
     let options = format!("port={},IdentityFile={},StrictHostKeyChecking=accept-new", ready.port, ready.key.display());
     let source = format!("{}@127.0.0.1:{}", server::USER, server::SHARE);
     print(&format!("3. $ shorefast mount -t sshfs -o {options} {source} {}\n", ready.target.display()));
-    let places: [(&str, &Path); 3] = [("--run-dir", around.run_dir), ("--root", around.root), ("--clients", around.clients)];
+    let places = around.places;
+    let clients = places.clients.iter().map(|directory| directory.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
     let mut command = Command::new(own_binary());
-    for (flag, path) in places {
-        command.arg(flag).arg(path);
-    }
+    command.arg("--run-dir").arg(&places.run_dir).arg("--root").arg(&places.root).arg("--clients").arg(clients);
     command.args(["mount", "--offline", "-t", "sshfs", "-o", &options, &source]).arg(&ready.target);
     // It holds the lifeline too: nobody cleans up while it still mounts.
     let lifeline = server.lifeline.as_ref().map(|lifeline| std::os::fd::AsFd::as_fd(lifeline).try_clone_to_owned()).transpose();
@@ -195,7 +194,7 @@ fn use_it(ready: &Ready) -> Result<(), Failure> {
 }
 
 fn show_processes(ready: &Ready, around: &Surroundings<'_>) -> Result<(), Failure> {
-    let records = Records::at(around.run_dir).all()?;
+    let records = Records::at(&around.places.run_dir).all()?;
     let client = records.iter().find(|record| record.target == ready.target).and_then(|record| record::ids_of(&record.id));
     print("5. what runs, as whom, with which rights (none):\n");
     let parts = [("client", client), ("server", record::ids_of(&ready.id))];
@@ -230,7 +229,8 @@ fn check_nothing_left(ready: &Ready, around: &Surroundings<'_>) -> Result<(), Fa
         let no_mount = !fs::read_to_string("/proc/self/mountinfo").is_ok_and(|table| table.contains(&*ready.target.to_string_lossy()));
         let no_files = ready.target.parent().is_some_and(|directory| !directory.exists());
         let no_processes = record::ids_of(&ready.id).is_none_or(|ids| processes_of(ids).is_empty());
-        let no_record = Records::at(around.run_dir).all().is_ok_and(|records| records.iter().all(|record| record.target != ready.target));
+        let no_record =
+            Records::at(&around.places.run_dir).all().is_ok_and(|records| records.iter().all(|record| record.target != ready.target));
         no_mount && no_files && no_processes && no_record
     };
     // The kernel reports the end of a mount to its keeper, which needs a moment.
@@ -244,7 +244,7 @@ fn check_nothing_left(ready: &Ready, around: &Surroundings<'_>) -> Result<(), Fa
     Err(failed("something was left behind: `shorefast reconcile` shows what", std::io::ErrorKind::Other.into()))
 }
 
-fn command(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<(), Failure> {
+fn command(program: &str, arguments: &[&OsStr]) -> Result<(), Failure> {
     let status = Command::new(program).args(arguments).status().map_err(|source| failed(program, source))?;
     if status.success() { Ok(()) } else { Err(failed(program, std::io::ErrorKind::Other.into())) }
 }

@@ -55,11 +55,15 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         return plain_mount(words);
     }
     match Words::try_parse_from(words) {
-        // As in fstab, or for the kernel to find out.
-        Ok(parsed) if parsed.operands.len() == 1 && !parsed.has_client() || parsed.fstype.is_none() && !parsed.operands.is_empty() => {
-            plain_mount(words)
-        }
-        Ok(parsed) => parsed.carry_out(called).unwrap_or_else(|error| report::failure(&error)),
+        Ok(parsed) => match parsed.carry_out(called) {
+            Ok(Outcome::Mounted) => ExitCode::SUCCESS,
+            Ok(Outcome::NotOurs) => plain_mount(words),
+            Ok(Outcome::Incomplete { operands }) => {
+                eprintln!("shorefast: a source and a target are needed, but the call has {operands} of them\nusage: {USAGE}");
+                ExitCode::from(report::exit_code(Kind::Usage))
+            }
+            Err(error) => report::failure(&error),
+        },
         Err(error) => {
             let _ = error.print();
             ExitCode::from(u8::from(error.use_stderr()))
@@ -67,18 +71,29 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-impl Words {
-    /// A definition that cannot be used is no reason to try something else.
-    fn has_client(&self) -> bool {
-        let unknown = |fstype: &String| matches!(client::by_type(fstype, &self.places.clients), Err(Error::UnknownType { .. }));
-        self.fstype.as_ref().is_some_and(|fstype| !unknown(fstype))
-    }
+enum Outcome {
+    Mounted,
+    /// For mount(8) to make sense of.
+    NotOurs,
+    Incomplete {
+        operands: usize,
+    },
+}
 
-    fn carry_out(self, called: &OsStr) -> Result<ExitCode, Error> {
-        let [source, target] = &self.operands[..] else {
-            let count = self.operands.len();
-            eprintln!("shorefast: a source and a target are needed, but the call has {count} of them\nusage: {USAGE}");
-            return Ok(ExitCode::from(report::exit_code(Kind::Usage)));
+impl Words {
+    fn carry_out(mut self, called: &OsStr) -> Result<Outcome, Error> {
+        let beside = beside(called);
+        // What came with the mounter counts more than what is on the node anyway.
+        self.places.clients.push(beside.join("clients.d"));
+        let configuration = self.places.configuration()?;
+        // A definition that cannot be used is no reason to try something else.
+        let has_client = |fstype: &String| !matches!(client::by_type(fstype, &configuration), Err(Error::UnknownType { .. }));
+        let (source, target) = match (&self.operands[..], &self.fstype) {
+            ([source, target], Some(_)) => (source, target),
+            // As in fstab, or for the kernel to find out.
+            ([_], fstype) if !fstype.as_ref().is_some_and(has_client) => return Ok(Outcome::NotOurs),
+            ([_, _], None) => return Ok(Outcome::NotOurs),
+            (operands, _) => return Ok(Outcome::Incomplete { operands: operands.len() }),
         };
         let read_only = self.read_only.then(|| "ro".to_owned());
         let request = Request {
@@ -89,14 +104,15 @@ impl Words {
             client: ClientChoice::ByType,
             image: None,
             mode: None,
-            name_servers: Some(beside(called).join("rootfs/etc/resolv.conf")).filter(|file| file.is_file()),
+            name_servers: Some(beside.join("rootfs/etc/resolv.conf")).filter(|file| file.is_file()),
+            namespace: None,
             timeout: self.patience.limit(),
         };
-        let plan = plan::make(&request, &Context { clients: self.places.clients.clone(), owner: places::owner() })?;
+        let plan = plan::make(&request, &Context { configuration, owner: places::owner() })?;
         // What serves the mount must outlive kubelet's next restart, which ends all that is in its groups.
         cgroup::leave_callers();
         mount::mount(&plan, &self.places.host(Network::Allowed), mount::prepare()?)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(Outcome::Mounted)
     }
 }
 

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use shorefast_broker::policy::Owner;
-use shorefast_engine::{Host, client};
+use shorefast_engine::configuration::{self, ClientImage, Configuration, Sources};
+use shorefast_engine::{Error, Host};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
 
 use crate::front::image::LimitArguments;
 use crate::front::progress;
+use crate::report;
 
 #[derive(Debug, Args)]
 pub struct Places {
@@ -19,9 +21,13 @@ pub struct Places {
     /// Where unpacked images are kept
     #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_ROOT", default_value = "/var/lib/shorefast")]
     pub root: PathBuf,
-    /// Where client definitions are read from
-    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_CLIENTS", default_value = client::DIRECTORY)]
-    pub clients: PathBuf,
+    /// Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between
+    /// them, of which later ones count more
+    #[arg(long, global = true, value_name = "DIR[:DIR…]", env = "SHOREFAST_CLIENTS", default_value = configuration::DIRECTORY, value_delimiter = ':')]
+    pub clients: Vec<PathBuf>,
+    /// Use this image for a client, named by its name or a type: counts more than any file
+    #[arg(long, global = true, value_name = "CLIENT=IMAGE", env = "SHOREFAST_CLIENT_IMAGE", value_delimiter = ' ')]
+    pub client_image: Vec<ClientImage>,
     #[command(flatten)]
     pub limits: LimitArguments,
 }
@@ -29,6 +35,15 @@ pub struct Places {
 impl Places {
     pub fn store(&self) -> Store {
         Store::at(&self.root).with_limits(self.limits.limits()).with_progress(progress::for_stderr())
+    }
+
+    /// What is configured, and on stderr what is wrong with it.
+    pub fn configuration(&self) -> Result<Configuration, Error> {
+        let last_good = Some(self.root.join("configuration"));
+        let sources = Sources { directories: self.clients.clone(), images: self.client_image.clone(), last_good };
+        let configuration = configuration::read(&sources)?;
+        report::warnings(&configuration.problems);
+        Ok(configuration)
     }
 
     pub fn host(&self, network: Network) -> Host {

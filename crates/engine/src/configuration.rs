@@ -1,0 +1,348 @@
+//! Where definitions come from besides the catalogue: directories of client files, a ConfigMap among them, and words of the
+//! caller. Read once per call and in one go: a change meanwhile is seen whole or not at all.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::catalogue;
+use crate::definition::{Definition, Layer};
+use crate::error::Error;
+use crate::last_good::{LastGood, Version};
+
+/// Where an administrator or a vendor drops definitions.
+pub const DIRECTORY: &str = "/etc/shorefast/clients.d";
+
+/// What to read.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Directories of client files. Later ones count more.
+    pub directories: Vec<PathBuf>,
+    /// Count more than any file.
+    pub images: Vec<ClientImage>,
+    /// Where the last good state of ConfigMaps is kept.
+    pub last_good: Option<PathBuf>,
+}
+
+/// `nfs=IMAGE`: the image of one client, by its name or one of its types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientImage {
+    pub client: String,
+    pub image: String,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Configuration {
+    /// What counts most comes last; within a directory in the order of names.
+    files: Vec<ClientFile>,
+    pub images: Vec<ClientImage>,
+    pub directories: Vec<PathBuf>,
+    /// Directories that are wrong as they are now, so that their last good state is in force.
+    pub problems: Vec<Error>,
+}
+
+#[derive(Debug)]
+struct ClientFile {
+    /// The client's.
+    name: String,
+    path: PathBuf,
+    content: io::Result<String>,
+}
+
+/// One step of a definition.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub by: Author,
+    pub layer: Layer,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Author {
+    BuiltIn,
+    File(PathBuf),
+    /// `--client-image`
+    Caller,
+}
+
+pub fn read(sources: &Sources) -> Result<Configuration, Error> {
+    let mut configuration =
+        Configuration { images: sources.images.clone(), directories: sources.directories.clone(), ..Configuration::default() };
+    for directory in &sources.directories {
+        match Version::of(directory) {
+            None => configuration.files.extend(client_files(directory, directory)?),
+            Some(version) => configuration.take_map(directory, &version, sources.last_good.as_deref())?,
+        }
+    }
+    Ok(configuration)
+}
+
+impl Configuration {
+    /// Where a new client file belongs.
+    pub fn first_directory(&self) -> PathBuf {
+        self.directories.first().cloned().unwrap_or_else(|| DIRECTORY.into())
+    }
+
+    /// The names of all clients that files define, what counts most first.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut rest = &self.files[..];
+        while let Some(last) = rest.last() {
+            let of_one_directory = rest.iter().rposition(|file| file.path.parent() != last.path.parent()).map_or(0, |other| other + 1);
+            names.extend(rest[of_one_directory..].iter().map(|file| file.name.as_str()));
+            rest = &rest[..of_one_directory];
+        }
+        let mut once: Vec<&str> = Vec::new();
+        for name in names {
+            if !once.contains(&name) {
+                once.push(name);
+            }
+        }
+        once
+    }
+
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.files.iter().map(|file| file.path.clone()).collect()
+    }
+
+    /// All that files say of a client, what counts most last.
+    pub fn written(&self, name: &str) -> Result<Vec<Written>, Error> {
+        self.files.iter().filter(|file| file.name == name).map(ClientFile::parse).collect()
+    }
+
+    /// A ConfigMap counts as a whole: if anything in it is wrong, its last good state does.
+    fn take_map(&mut self, directory: &Path, version: &Version, last_good: Option<&Path>) -> Result<(), Error> {
+        let memory = last_good.map(|place| LastGood::at(place, directory));
+        let now = client_files(&version.snapshot, directory);
+        let is_known = memory.as_ref().is_some_and(|memory| memory.is(version));
+        let checked = now.and_then(|files| if is_known { Ok(files) } else { self.check(&files).map(|()| files) });
+        match (checked, memory) {
+            (Ok(files), memory) => {
+                let texts = files.iter().filter_map(|file| Some((file.path.clone(), file.content.as_ref().ok()?.as_str())));
+                memory.filter(|_| !is_known).inspect(|memory| memory.keep(version, texts));
+                self.files.extend(files);
+            }
+            (Err(problem), memory) => {
+                let Some(files) = memory.and_then(|memory| memory.recall()) else { return Err(problem) };
+                self.problems.push(Error::LastGoodInForce { directory: directory.to_owned(), problem: Box::new(problem) });
+                let file = |(path, text): (PathBuf, String)| ClientFile { name: client_of(&path, &text), path, content: Ok(text) };
+                self.files.extend(files.into_iter().map(file));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all files, laid over what counts less, make whole definitions.
+    fn check(&self, files: &[ClientFile]) -> Result<(), Error> {
+        for file in files {
+            let mut written: Vec<_> = built_in(&file.name)?.into_iter().collect();
+            written.extend(self.written(&file.name)?);
+            written.push(file.parse()?);
+            complete(&written)?;
+        }
+        Ok(())
+    }
+}
+
+impl ClientFile {
+    fn parse(&self) -> Result<Written, Error> {
+        let unreadable = |error: &io::Error| Error::DefinitionUnreadable { file: self.path.clone(), source: error.kind().into() };
+        let text = self.content.as_ref().map_err(unreadable)?;
+        let layer = Layer::parse(text).map_err(|problem| Error::Definition { file: self.path.clone(), problem })?;
+        Ok(Written { by: Author::File(self.path.clone()), layer })
+    }
+}
+
+/// One file, whoever may have put it wherever: the client's name, and what it says.
+pub fn of_file(path: &Path) -> Result<(String, Written), Error> {
+    let file = ClientFile { name: stem(path), path: path.to_owned(), content: std::fs::read_to_string(path) };
+    let written = file.parse()?;
+    Ok((file.name, written))
+}
+
+/// What the catalogue says of a client.
+pub fn built_in(name: &str) -> Result<Option<Written>, Error> {
+    let wrong = |problem| Error::Definition { file: format!("{name} (built in)").into(), problem };
+    let layer = catalogue::named(name).map(Layer::parse).transpose().map_err(wrong)?;
+    Ok(layer.map(|layer| Written { by: Author::BuiltIn, layer }))
+}
+
+/// One over the other, the last on top.
+pub fn complete(written: &[Written]) -> Result<Definition, Error> {
+    let whole = written.iter().fold(Layer::default(), |below, one| one.layer.clone().over(below));
+    let file = written.iter().rev().find_map(|one| if let Author::File(path) = &one.by { Some(path.clone()) } else { None });
+    whole.complete().map_err(|problem| Error::Definition { file: file.unwrap_or_else(|| "built in".into()), problem })
+}
+
+/// `snapshot`: where the files are read; `directory`: where people see them.
+fn client_files(snapshot: &Path, directory: &Path) -> Result<Vec<ClientFile>, Error> {
+    let unreadable = |source| Error::DefinitionUnreadable { file: directory.to_owned(), source };
+    let entries = match std::fs::read_dir(snapshot) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(unreadable)?,
+    };
+    let mut names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>().map_err(unreadable)?;
+    names.sort();
+    let file = |name: &OsStr| ClientFile {
+        name: stem(Path::new(name)),
+        path: directory.join(name),
+        content: std::fs::read_to_string(snapshot.join(name)),
+    };
+    let mut files: Vec<_> =
+        names.iter().filter(|name| Path::new(name).extension().is_some_and(|end| end == "toml")).map(|name| file(name)).collect();
+    files.extend(short_form(snapshot, directory)?);
+    Ok(files)
+}
+
+/// The two keys of a ConfigMap that says no more than which image serves which type.
+const PLUGIN: &str = "volume-plugin";
+const IMAGE: &str = "docker-container";
+
+fn short_form(snapshot: &Path, directory: &Path) -> Result<Option<ClientFile>, Error> {
+    let value = |key: &str| std::fs::read_to_string(snapshot.join(key)).ok().map(|text| text.trim().to_owned());
+    let lacks = |present: &str, missing: &str| {
+        let problem = format!("key `{missing}` is missing beside `{present}`");
+        Err(Error::Definition { file: directory.join(present), problem })
+    };
+    match (value(PLUGIN), value(IMAGE)) {
+        (None, None) => Ok(None),
+        (Some(_), None) => lacks(PLUGIN, IMAGE),
+        (None, Some(_)) => lacks(IMAGE, PLUGIN),
+        (Some(plugin), Some(image)) => {
+            let text = definition_of(&plugin, &image);
+            Ok(Some(ClientFile { name: client_of_type(&plugin), path: directory.join(IMAGE), content: Ok(text) }))
+        }
+    }
+}
+
+/// What the short form means. The first line is for [`client_of`].
+fn definition_of(plugin: &str, image: &str) -> String {
+    let quoted = |text: &str| toml::Value::String(text.to_owned());
+    let types = if catalogue::mentioning(plugin).next().is_some() || catalogue::named(plugin).is_some() {
+        String::new()
+    } else {
+        format!("types = [{}]\n", quoted(plugin))
+    };
+    format!("# {PLUGIN}: {plugin}\n{types}image = {}\n", quoted(image))
+}
+
+/// A client file's name says whose it is; the short form's text does.
+fn client_of(path: &Path, text: &str) -> String {
+    let plugin = text.lines().next().and_then(|line| line.strip_prefix(&format!("# {PLUGIN}: ")));
+    plugin.filter(|_| path.file_name() == Some(OsStr::new(IMAGE))).map_or_else(|| stem(path), client_of_type)
+}
+
+/// The built-in client for a type, or one of the type's own name.
+fn client_of_type(plugin: &str) -> String {
+    let listed = || catalogue::mentioning(plugin).next().map(|(name, _)| name.to_owned());
+    if catalogue::named(plugin).is_some() { plugin.to_owned() } else { listed().unwrap_or_else(|| plugin.to_owned()) }
+}
+
+fn stem(file: &Path) -> String {
+    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+impl fmt::Display for Author {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn => write!(out, "the built-in one"),
+            Self::File(path) => write!(out, "{}", path.display()),
+            Self::Caller => write!(out, "--client-image"),
+        }
+    }
+}
+
+impl std::str::FromStr for ClientImage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((client, image)) if !client.is_empty() && !image.is_empty() => {
+                Ok(Self { client: client.to_owned(), image: image.to_owned() })
+            }
+            _ => Err("write CLIENT=IMAGE, such as nfs=registry.example/nfs:1".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory as kubelet makes it of a ConfigMap.
+    struct Map {
+        directory: tempfile::TempDir,
+        memory: tempfile::TempDir,
+    }
+
+    impl Map {
+        fn new() -> Self {
+            Self { directory: tempfile::tempdir().unwrap(), memory: tempfile::tempdir().unwrap() }
+        }
+
+        fn update(&self, version: &str, keys: &[(&str, &str)]) {
+            let place = self.directory.path();
+            std::fs::create_dir(place.join(version)).unwrap();
+            keys.iter().for_each(|(key, value)| std::fs::write(place.join(version).join(key), value).unwrap());
+            std::os::unix::fs::symlink(version, place.join("..data_tmp")).unwrap();
+            std::fs::rename(place.join("..data_tmp"), place.join("..data")).unwrap();
+        }
+
+        fn read(&self) -> Result<Configuration, Error> {
+            let directories = vec![self.directory.path().to_owned()];
+            read(&Sources { directories, last_good: Some(self.memory.path().to_owned()), ..Sources::default() })
+        }
+
+        fn image(&self, client: &str) -> Option<String> {
+            let written = self.read().unwrap().written(client).unwrap();
+            written.last()?.layer.image.clone()
+        }
+    }
+
+    #[test]
+    fn a_map_is_read_anew_and_its_last_good_state_stays_in_force() {
+        let map = Map::new();
+        map.update("..1", &[("nfs.toml", "image = \"dir:/1\"")]);
+        assert_eq!(map.image("nfs").as_deref(), Some("dir:/1"));
+        map.update("..2", &[("nfs.toml", "image = \"dir:/2\""), ("ceph.toml", "image = \"dir:/c\"")]);
+        assert_eq!((map.image("nfs").as_deref(), map.image("ceph").as_deref()), (Some("dir:/2"), Some("dir:/c")));
+        map.update("..3", &[("nfs.toml", "image = \"dir:/3\""), ("ceph.toml", "imagee = 1")]);
+        assert_eq!((map.image("nfs").as_deref(), map.image("ceph").as_deref()), (Some("dir:/2"), Some("dir:/c")), "all of it or nothing");
+        let problem = map.read().unwrap().problems[0].to_string();
+        assert!(problem.contains("last good"), "{problem}");
+        map.update("..4", &[("nfs.toml", "image = \"dir:/4\"")]);
+        assert_eq!((map.image("nfs").as_deref(), map.image("ceph")), (Some("dir:/4"), None));
+        assert!(map.read().unwrap().problems.is_empty());
+    }
+
+    #[test]
+    fn a_map_that_never_was_good_is_an_error() {
+        let map = Map::new();
+        map.update("..1", &[("nfs.toml", "image = 1")]);
+        assert!(matches!(map.read(), Err(Error::Definition { file, .. }) if file.ends_with("nfs.toml")));
+    }
+
+    #[test]
+    fn the_short_form_names_the_image_of_a_type() {
+        let map = Map::new();
+        map.update("..1", &[("volume-plugin", "nfs\n"), ("docker-container", "k8io/nfs:latest\n")]);
+        assert_eq!(map.image("nfs").as_deref(), Some("k8io/nfs:latest"));
+        map.update("..2", &[("volume-plugin", "nfs")]);
+        assert_eq!(map.image("nfs").as_deref(), Some("k8io/nfs:latest"), "the last good one, also of the short form");
+        map.update("..3", &[("volume-plugin", "fuse.sshfs"), ("docker-container", "x/sshfs")]);
+        assert_eq!(map.image("sshfs").as_deref(), Some("x/sshfs"), "a type of a built-in client");
+        map.update("..4", &[("volume-plugin", "mine"), ("docker-container", "x/mine")]);
+        let written = map.read().unwrap().written("mine").unwrap();
+        assert_eq!(complete(&written).unwrap().types, ["mine"], "a type that nobody knows");
+    }
+
+    #[test]
+    fn an_image_for_a_client_has_two_sides() {
+        let parsed: Result<ClientImage, _> = "nfs=registry.example/nfs:1?a=b".parse();
+        assert_eq!(parsed.map(|image| (image.client, image.image)), Ok(("nfs".into(), "registry.example/nfs:1?a=b".into())));
+        for text in ["", "nfs", "nfs=", "=x"] {
+            assert!(text.parse::<ClientImage>().is_err(), "{text}");
+        }
+    }
+}

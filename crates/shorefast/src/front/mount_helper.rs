@@ -1,0 +1,156 @@
+//! mount(8)'s helper, `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE.SUBTYPE]`, in any order.
+//!
+//! Whoever calls it should not notice that the client is not installed: the client's own words are said, and its own exit code
+//! is ours. mount(8) has done its part already: options that are its own are not passed on, and fstab is read.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use shorefast_engine::configuration::Configuration;
+use shorefast_engine::plan::{self, Context};
+use shorefast_engine::request::{ClientChoice, Request};
+use shorefast_engine::{Error, client, mount};
+use shorefast_image::store::Network;
+
+use crate::front::patience::Patience;
+use crate::front::places::{self, Places};
+use crate::report;
+
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, args_override_self = true, version)]
+struct Words {
+    #[command(flatten)]
+    places: Places,
+    #[command(flatten)]
+    patience: Patience,
+    /// Mount options, separated by commas
+    #[arg(short, value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// The type in full, for a helper of many types
+    #[arg(short = 't', value_name = "TYPE")]
+    fstype: Option<String>,
+    /// Do everything but mount
+    #[arg(short)]
+    fake: bool,
+    /// Say what was done
+    #[arg(short)]
+    verbose: bool,
+    /// The mount namespace in which the target is, by the path of a descriptor
+    #[arg(short = 'N', value_name = "NAMESPACE")]
+    namespace: Option<PathBuf>,
+    /// The same as -o ro
+    #[arg(short)]
+    read_only: bool,
+    /// The same as -o rw
+    #[arg(short = 'w')]
+    read_write: bool,
+    /// Accepted: unknown options are the client's to judge
+    #[arg(short)]
+    sloppy: bool,
+    /// Accepted: nobody writes an mtab
+    #[arg(short)]
+    no_mtab: bool,
+    #[arg(value_name = "SOURCE")]
+    source: OsString,
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+}
+
+pub fn run(named: &str, arguments: &[OsString]) -> ExitCode {
+    let name = format!("mount.{named}");
+    let usage = format!("{name} SOURCE TARGET [-sfnvrw] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]");
+    let command = Words::command().name(name.clone()).override_usage(usage);
+    let words = command.try_get_matches_from(arguments.iter().skip(1)).and_then(|matches| Words::from_arg_matches(&matches));
+    match words {
+        Ok(words) => words.carry_out(named),
+        Err(error) => {
+            let _ = error.print();
+            ExitCode::from(u8::from(error.use_stderr()))
+        }
+    }
+}
+
+impl Words {
+    fn carry_out(self, named: &str) -> ExitCode {
+        self.mount(named).map_or_else(|error| report::failure_of_client(&error), |()| ExitCode::SUCCESS)
+    }
+
+    fn mount(self, named: &str) -> Result<(), Error> {
+        let configuration = self.places.configuration()?;
+        let (fstype, source) = meant(self.fstype.as_deref().unwrap_or(named), &self.source);
+        let flags = [self.read_only.then_some("ro"), self.read_write.then_some("rw")].into_iter().flatten().map(str::to_owned);
+        let request = Request {
+            fstype: Some(listed(fstype, &configuration)),
+            source: source.to_owned(),
+            target: self.target.clone(),
+            options: self.options.into_iter().chain(flags).collect::<Vec<_>>().join(","),
+            client: ClientChoice::ByType,
+            image: None,
+            mode: None,
+            name_servers: None,
+            namespace: self.namespace,
+            timeout: self.patience.limit(),
+        };
+        let plan = plan::make(&request, &Context { configuration, owner: places::owner() })?;
+        if !self.fake {
+            mount::mount(&plan, &self.places.host(Network::Allowed), mount::prepare()?)?;
+        }
+        if self.verbose {
+            println!("mount.{named}: {} mounted on {}.", Path::new(source).display(), self.target.display());
+        }
+        Ok(())
+    }
+}
+
+/// mount.fuse is one helper for all: the subtype stands in the type (`-t fuse.sshfs`) or before the source (`sshfs#host:`).
+fn meant<'a>(fstype: &str, source: &'a OsStr) -> (String, &'a OsStr) {
+    let split = source.as_bytes().iter().position(|byte| *byte == b'#').map(|at| (&source.as_bytes()[..at], &source.as_bytes()[at + 1..]));
+    match split {
+        Some((subtype, rest)) if matches!(fstype, "fuse" | "fuse3") => {
+            (format!("fuse.{}", String::from_utf8_lossy(subtype)), OsStr::from_bytes(rest))
+        }
+        _ => (fstype.to_owned(), source),
+    }
+}
+
+/// A client need not list its type twice: `fuse.x` is `x` where nobody says otherwise.
+fn listed(fstype: String, configuration: &Configuration) -> String {
+    let is_listed = |fstype: &str| !matches!(client::by_type(fstype, configuration), Err(Error::UnknownType { .. }));
+    match fstype.strip_prefix("fuse.") {
+        Some(subtype) if !is_listed(&fstype) && is_listed(subtype) => subtype.to_owned(),
+        _ => fstype,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_is_in_the_name_or_before_the_source() {
+        let rows = [
+            ("glusterfs", "host:/v0", ("glusterfs", "host:/v0")),
+            ("fuse.sshfs", "me@host:/x", ("fuse.sshfs", "me@host:/x")),
+            ("fuse", "sshfs#me@host:/x#y", ("fuse.sshfs", "me@host:/x#y")),
+            ("davfs", "http://host/#x", ("davfs", "http://host/#x")),
+        ];
+        for (fstype, source, (meant_type, meant_source)) in rows {
+            assert_eq!(meant(fstype, OsStr::new(source)), (meant_type.to_owned(), OsStr::new(meant_source)), "{fstype} {source}");
+        }
+    }
+
+    #[test]
+    fn words_come_in_any_order() {
+        for line in ["host:/v /mnt -s -n -o a=b,c -v", "-sn -oa=b,c -v host:/v /mnt", "-v host:/v -o a=b -o c -n /mnt -s"] {
+            let words = Words::try_parse_from(line.split(' ')).unwrap();
+            assert_eq!((words.options.join(","), words.source, words.target), ("a=b,c".into(), "host:/v".into(), "/mnt".into()), "{line}");
+            assert!(words.verbose && words.sloppy && words.no_mtab && !words.fake);
+        }
+        for line in ["", "host:/v", "-o", "a b c", "a b -x"] {
+            assert!(Words::try_parse_from(line.split(' ').filter(|word| !word.is_empty())).is_err(), "{line}");
+        }
+    }
+}
