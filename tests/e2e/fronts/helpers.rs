@@ -127,6 +127,34 @@ fn glusterfs_looks_like_the_installed_one() {
     host.assert_nothing_left();
 }
 
+#[test]
+fn bindfs_looks_like_the_installed_one() {
+    let Some(host) = Host::new() else { return };
+    host.define("bindfs", &with_image("bindfs"));
+    let (source, target) = (host.directory("source"), host.directory("target"));
+    fs::write(source.join("file"), "content").expect("the source can be written to");
+    let (from, at) = (text(&source), text(&target));
+    fs::write("/etc/fstab", format!("{from} {at} fuse.bindfs defaults,noexec 0 0\n")).expect("/etc is the test's own");
+    let (native, ours) = both(
+        &host,
+        &["mount.fuse"],
+        &target,
+        &[
+            &["mount", "-t", "fuse.bindfs", from, at],
+            &["umount", at],
+            &["mount", "-a"],
+            &["umount", "-a", "-t", "fuse"],
+            &["mount", "-t", "fuse.bindfs", "-o", "no-such-option", from, at],
+        ],
+    );
+    for (native, ours) in native.iter().zip(&ours) {
+        assert_eq!((ours.code, &ours.stdout, &ours.table), (native.code, &native.stdout, &native.table), "{ours:#?}\n{native:#?}");
+        assert_eq!(ours.stderr.is_empty(), native.stderr.is_empty(), "{ours:#?}\n{native:#?}");
+    }
+    assert!(ours[0].table.len() == 1 && ours[1].table.is_empty() && ours[4].code != Some(0), "{ours:#?}");
+    host.assert_nothing_left();
+}
+
 /// One table row: what mount(8) passes on, in whatever order, and what comes of it.
 #[test]
 fn the_words_of_mount_mean_what_they_mean() {

@@ -192,3 +192,22 @@ fn glusterfs_as_kubelet_mounts_it() {
     }
     host.assert_nothing_left();
 }
+
+#[test]
+fn nfs_reaches_the_client_and_says_what_the_kernel_lacks() {
+    let Some(host) = Host::new() else { return };
+    host.offer_packages();
+    let mounter = host.install("kubernetes/mounter");
+    let target = host.directory("target");
+    let mut command = Command::new(mounter);
+    command.args(["mount", "-t", "nfs", "-o", "vers=4,soft,retry=0", "127.0.0.1:/export", text(&target)]);
+    let ran = command::finish({
+        command.env("SHOREFAST_ROOT", shorefast_tests::client::store()).env("SHOREFAST_TIMEOUT", "30s");
+        command
+    });
+    let ran = ran.exits(32).says("mount.nfs:");
+    let has_nfs = fs::read_to_string("/proc/filesystems").expect("/proc can be read").lines().any(|line| line.ends_with("\tnfs"));
+    assert!(has_nfs || ran.stderr.contains("this kernel lacks the filesystem"), "{}", ran.stderr);
+    assert_eq!(mountinfo::at(&target), []);
+    host.assert_nothing_left();
+}
