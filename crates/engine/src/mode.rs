@@ -85,7 +85,8 @@ mod tests {
         let installed = || Helper::Installed("/sbin/mount.x".into());
         let ours = || Helper::Ours("/sbin/mount.x".into());
         let missing = || Helper::Missing("mount.x".into());
-        let rows: [(Option<Mode>, Option<Mode>, fn() -> Helper, Place, &str); 7] = [
+        type Row<'a> = (Option<Mode>, Option<Mode>, fn() -> Helper, Place, &'a str);
+        let rows: [Row<'_>; 7] = [
             (None, None, installed, Place::Container, "the default"),
             (None, Some(Mode::Host), missing, Place::Host, "definition"),
             (Some(Mode::Container), Some(Mode::Host), installed, Place::Container, "this call"),
