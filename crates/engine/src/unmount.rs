@@ -96,9 +96,9 @@ enum Attempt {
 }
 
 fn attempt(place: &Path, flags: libc::c_int, patience: Duration) -> std::io::Result<Attempt> {
-    let program = std::env::current_exe()?;
-    // Whatever we were called as, this is for `shorefast` to do.
-    let mut child = Command::new(program).arg0("shorefast").arg(ATTEMPT).arg(flags.to_string()).arg(place).stdin(Stdio::null()).spawn()?;
+    // Whatever we were called as, this is for `shorefast` to do; and for this version of it, also after an upgrade.
+    let mut child =
+        Command::new("/proc/self/exe").arg0("shorefast").arg(ATTEMPT).arg(flags.to_string()).arg(place).stdin(Stdio::null()).spawn()?;
     let deadline = Instant::now() + patience;
     loop {
         if let Some(status) = child.try_wait()? {

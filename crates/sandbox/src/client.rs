@@ -68,9 +68,9 @@ impl Drop for Client {
 
 /// Kills every process of a dedicated user, in a process of its own: it has to become that user.
 pub fn end_user(ids: Ids) {
-    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
     let uid = ids.dedicated().to_string();
-    let _ = Command::new(program).arg0("shorefast").args([END_USER, &uid]).stdin(Stdio::null()).status();
+    // Not by its name: the file that we were started from may have been replaced by a newer version, or be gone.
+    let _ = Command::new("/proc/self/exe").arg0("shorefast").args([END_USER, &uid]).stdin(Stdio::null()).status();
 }
 
 /// The internal command that [`end_user`] runs.
