@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
+use crate::private_apt::PrivateApt;
 use crate::{apt, cache, process};
 
 pub(crate) struct Kernel {
@@ -56,7 +57,8 @@ pub(crate) fn installed(version: &str) -> Result<Installed> {
 }
 
 fn fetch_all(unfinished: &Path, place: &Path) -> Result<()> {
-    let apt = PrivateApt::new(&unfinished.join("apt"))?;
+    let suites = KERNELS.map(|kernel| kernel.suite);
+    let apt = PrivateApt::new(&unfinished.join("apt"), &suites)?;
     apt.unpack("libc6", LIBC_SUITE, &unfinished.join("libc"))?;
     for kernel in &KERNELS {
         let root = unfinished.join(kernel.version);
@@ -74,60 +76,5 @@ fn fetch_all(unfinished: &Path, place: &Path) -> Result<()> {
             )?;
         }
     }
-    fs::remove_dir_all(&apt.directory).context("cannot remove the package lists")
-}
-
-/// apt with its own sources and state, so that suites which this machine does not follow leave no trace on it. Signatures of
-/// the archive and checksums of the packages are verified by apt itself.
-struct PrivateApt {
-    directory: PathBuf,
-}
-
-impl PrivateApt {
-    fn new(directory: &Path) -> Result<Self> {
-        let apt = Self { directory: directory.to_owned() };
-        for needed in ["state/lists/partial", "cache/archives/partial", "packages"] {
-            fs::create_dir_all(directory.join(needed)).context("cannot create directories for apt")?;
-        }
-        fs::write(directory.join("sources.list"), sources(&apt::mirror("bookworm")?)).context("cannot write sources")?;
-        fs::write(directory.join("status"), "").context("cannot write an empty package state")?;
-        process::run(apt.get().arg("update"))?;
-        Ok(apt)
-    }
-
-    fn get(&self) -> Command {
-        let mut command = Command::new("apt-get");
-        let at = |name: &str| self.directory.join(name).display().to_string();
-        command.current_dir(self.directory.join("packages")).args([
-            format!("-oDir::State={}", at("state")),
-            format!("-oDir::State::status={}", at("status")),
-            format!("-oDir::Cache={}", at("cache")),
-            format!("-oDir::Etc::SourceList={}", at("sources.list")),
-            "-oDir::Etc::SourceParts=/dev/null".to_owned(),
-            "-oAPT::Sandbox::User=root".to_owned(),
-            "-oAcquire::Languages=none".to_owned(),
-            // A frozen mirror is as good: an old kernel to test on is what we want.
-            "-oAcquire::Check-Valid-Until=false".to_owned(),
-        ]);
-        command
-    }
-
-    fn unpack(&self, package: &str, suite: &str, root: &Path) -> Result<()> {
-        process::run(self.get().arg("download").arg(format!("{package}/{suite}")))?;
-        let file = only_file_in(&self.directory.join("packages"))?;
-        process::run(Command::new("dpkg-deb").arg("--extract").arg(&file).arg(root))?;
-        fs::remove_file(&file).context("cannot remove the package file")
-    }
-}
-
-fn sources(mirror: &str) -> String {
-    let signed = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg";
-    KERNELS.map(|kernel| format!("deb [{signed}] {mirror} {} main\n", kernel.suite)).concat()
-}
-
-fn only_file_in(directory: &Path) -> Result<PathBuf> {
-    let mut files = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
-    let first = files.next().context("apt downloaded nothing")??.path();
-    ensure!(files.next().is_none(), "apt downloaded more than one file to {}", directory.display());
-    Ok(first)
+    apt.discard()
 }

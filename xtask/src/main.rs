@@ -16,10 +16,12 @@ mod archive;
 mod cache;
 mod images;
 mod parallel;
+mod private_apt;
 mod process;
 mod s3_server;
 mod static_binary;
 mod tally;
+mod warden;
 
 use std::process::ExitCode;
 
