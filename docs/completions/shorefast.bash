@@ -22,6 +22,9 @@ _shorefast() {
             shorefast,demo)
                 cmd="shorefast__subcmd__demo"
                 ;;
+            shorefast,doctor)
+                cmd="shorefast__subcmd__doctor"
+                ;;
             shorefast,help)
                 cmd="shorefast__subcmd__help"
                 ;;
@@ -30,6 +33,9 @@ _shorefast() {
                 ;;
             shorefast,inspect)
                 cmd="shorefast__subcmd__inspect"
+                ;;
+            shorefast,install)
+                cmd="shorefast__subcmd__install"
                 ;;
             shorefast,list)
                 cmd="shorefast__subcmd__list"
@@ -45,6 +51,9 @@ _shorefast() {
                 ;;
             shorefast,umount)
                 cmd="shorefast__subcmd__umount"
+                ;;
+            shorefast,uninstall)
+                cmd="shorefast__subcmd__uninstall"
                 ;;
             shorefast__subcmd__client,check)
                 cmd="shorefast__subcmd__client__subcmd__check"
@@ -76,6 +85,9 @@ _shorefast() {
             shorefast__subcmd__help,demo)
                 cmd="shorefast__subcmd__help__subcmd__demo"
                 ;;
+            shorefast__subcmd__help,doctor)
+                cmd="shorefast__subcmd__help__subcmd__doctor"
+                ;;
             shorefast__subcmd__help,help)
                 cmd="shorefast__subcmd__help__subcmd__help"
                 ;;
@@ -84,6 +96,9 @@ _shorefast() {
                 ;;
             shorefast__subcmd__help,inspect)
                 cmd="shorefast__subcmd__help__subcmd__inspect"
+                ;;
+            shorefast__subcmd__help,install)
+                cmd="shorefast__subcmd__help__subcmd__install"
                 ;;
             shorefast__subcmd__help,list)
                 cmd="shorefast__subcmd__help__subcmd__list"
@@ -99,6 +114,9 @@ _shorefast() {
                 ;;
             shorefast__subcmd__help,umount)
                 cmd="shorefast__subcmd__help__subcmd__umount"
+                ;;
+            shorefast__subcmd__help,uninstall)
+                cmd="shorefast__subcmd__help__subcmd__uninstall"
                 ;;
             shorefast__subcmd__help__subcmd__client,check)
                 cmd="shorefast__subcmd__help__subcmd__client__subcmd__check"
@@ -185,7 +203,7 @@ _shorefast() {
 
     case "${cmd}" in
         shorefast)
-            opts="-h -V --run-dir --root --clients --client-image --max-image-size --max-image-entries --help --version mount umount list inspect logs image client demo reconcile help"
+            opts="-h -V --run-dir --root --clients --client-image --max-image-size --max-image-entries --help --version mount umount list inspect logs image client demo reconcile install uninstall doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -482,8 +500,46 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__doctor)
+            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__help)
-            opts="mount umount list inspect logs image client demo reconcile help"
+            opts="mount umount list inspect logs image client demo reconcile install uninstall doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -553,6 +609,20 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__help__subcmd__demo)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -706,6 +776,20 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__help__subcmd__install)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__help__subcmd__list)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -763,6 +847,20 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__help__subcmd__umount)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__help__subcmd__uninstall)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1268,6 +1366,60 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__install)
+            opts="-h --to --kubelet --helpers --systemd --clients-from --host-root --follow --dry-run --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --helpers)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__list)
             opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1463,6 +1615,52 @@ _shorefast() {
                 return 0
             fi
             case "${prev}" in
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__uninstall)
+            opts="-h --to --host-root --dry-run --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --run-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

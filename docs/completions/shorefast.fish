@@ -41,6 +41,9 @@ complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "image" -d 'Get,
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "client" -d 'Show and check client definitions'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "demo" -d 'Mount a throw-away server, look at what runs, and clean up: a first look at everything'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "install" -d 'Put Shorefast where kubelet, mount(8) and systemd find it; again, to upgrade'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "uninstall" -d 'Remove what `install` has made, and nothing else; live mounts go on'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "doctor" -d 'Look for what is missing on this host, and say what to do about it'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s t -l type -d 'The filesystem type; default: the first type of the chosen client' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s o -l options -d 'Mount options, separated by commas; may be given more than once' -r
@@ -230,16 +233,52 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-im
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -s h -l help -d 'Print help'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "list" -d 'Show all mounts; never waits for a server'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "inspect" -d 'Show all that is known about one mount'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "image" -d 'Get, show and remove client images'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "client" -d 'Show and check client definitions'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "demo" -d 'Mount a throw-away server, look at what runs, and clean up: a first look at everything'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l to -d 'Where the program goes; default: where it is installed already, or the first fit of /usr/local/lib/shorefast, /opt/shorefast, /var/lib/shorefast/bin, /home/kubernetes/shorefast' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l helpers -d 'Also make /sbin/mount.TYPE and umount.TYPE, which mount(8) and fstab use' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l clients-from -d 'Also put the client definitions of this directory, such as a mounted ConfigMap, among the host\'s; those that are gone from it are removed' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l host-root -d 'Where the host\'s directories are to be seen, if not at /' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l kubelet -d 'Also make a mounter for kubelet\'s --experimental-mounter-path'
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l systemd -d 'Also install and enable a systemd unit that clears away, at boot, what an unclean end left'
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l follow -d 'Go on: repair, and follow the directory of definitions, until ended'
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l dry-run -d 'Only say what would be done'
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l to -d 'Where the program is; default: it is looked for where `install` puts it' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l host-root -d 'Where the host\'s directories are to be seen, if not at /' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l dry-run -d 'Only say what would be done'
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l json -d 'A JSON array of {subject, verdict, finding, do}'
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "list" -d 'Show all mounts; never waits for a server'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "inspect" -d 'Show all that is known about one mount'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "image" -d 'Get, show and remove client images'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "client" -d 'Show and check client definitions'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "demo" -d 'Mount a throw-away server, look at what runs, and clean up: a first look at everything'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "install" -d 'Put Shorefast where kubelet, mount(8) and systemd find it; again, to upgrade'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "uninstall" -d 'Remove what `install` has made, and nothing else; live mounts go on'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "doctor" -d 'Look for what is missing on this host, and say what to do about it'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "pull" -d 'Get an image, or the newest of its name; live mounts keep theirs'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "import" -d 'Take an image from a file, to be used under a name'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "build" -d 'Make an image straight from distribution packages, verified, without running anything of theirs'

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and the crates of ours that it may use.
-const WALLS: [(&str, &[&str]); 8] = [
+const WALLS: [(&str, &[&str]); 10] = [
     ("sys", &[]),
     ("net", &[]),
     ("broker", &["sys"]),
@@ -12,7 +12,9 @@ const WALLS: [(&str, &[&str]); 8] = [
     ("packages", &["net"]),
     ("image", &["net", "packages"]),
     ("engine", &["broker", "image", "sandbox", "sys"]),
-    ("shorefast", &["broker", "engine", "image", "sandbox", "sys"]),
+    ("install", &[]),
+    ("doctor", &["engine", "image", "sys"]),
+    ("shorefast", &["broker", "doctor", "engine", "image", "install", "sandbox", "sys"]),
 ];
 
 fn crates() -> PathBuf {

@@ -7,6 +7,7 @@ pub mod servers;
 
 pub mod client;
 pub mod layout;
+pub mod load;
 pub mod host;
 mod leftovers;
 

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::{apt, archive, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 25] = [
+const PACKAGES: [&str; 26] = [
     "apache2-utils",
     "apt-utils",
     "attr",
@@ -30,6 +30,7 @@ const PACKAGES: [&str; 25] = [
     "s3fs",
     "skopeo",
     "sshfs",
+    "systemd",
     "umoci",
     "util-linux",
     "zstd",

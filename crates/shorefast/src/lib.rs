@@ -5,7 +5,9 @@ pub mod front {
     pub mod cli;
     pub mod client;
     pub mod demo;
+    pub mod doctor;
     pub mod image;
+    pub mod install;
     pub mod build;
     pub mod mounter;
     pub mod mount_helper;

@@ -1,6 +1,6 @@
 //! Errors for people: the chain once, then what to do.
 
-use std::error::Error as _;
+use std::error::Error as StdError;
 use std::process::ExitCode;
 
 use shorefast_engine::{Error, Kind};
@@ -37,6 +37,11 @@ pub fn warnings(errors: &[Error]) {
 }
 
 pub fn text(error: &Error) -> String {
+    chain(error, error.hint())
+}
+
+/// The same for errors that no mount has.
+pub fn chain(error: &dyn StdError, hint: Option<String>) -> String {
     let mut text = format!("shorefast: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -48,7 +53,7 @@ pub fn text(error: &Error) -> String {
         }
         cause = error.source();
     }
-    if let Some(hint) = error.hint() {
+    if let Some(hint) = hint {
         text.push_str("\nhint: ");
         text.push_str(&hint);
     }

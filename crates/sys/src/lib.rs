@@ -12,6 +12,7 @@ pub mod seccomp;
 pub mod landlock;
 pub mod fuse;
 pub mod privilege;
+pub mod signals;
 pub mod ring;
 pub mod error;
 

@@ -159,15 +159,24 @@ fn ret(verdict: Verdict) -> sock_filter {
     statement(BPF_RET | BPF_K, action)
 }
 
+const FLAGS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+
+/// Whether [`install`] can work here. Nothing is installed: the kernel looks at the flags before it looks for a program.
+pub fn is_supported() -> bool {
+    let nowhere: *const libc::sock_fprog = std::ptr::null();
+    // SAFETY: the kernel checks the pointer that it is given; a null pointer is EFAULT.
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, nowhere) };
+    checked(|| "seccomp(SECCOMP_SET_MODE_FILTER)".into(), result).is_err_and(|error| error.errno() == Errno::FAULT)
+}
+
 /// Installs the filter on this thread and all that it starts. Needs no_new_privs.
 ///
 /// `WAIT_KILLABLE_RECV` (5.19): without it a signal interrupts a call that the broker is already
 /// performing, and the client would see EINTR for a mount that exists.
 pub fn install(program: &[sock_filter]) -> Result<OwnedFd> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
     // SAFETY: `program` describes a live slice, which the kernel only reads.
-    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, &raw const program) };
     let listener = checked(|| "seccomp(SECCOMP_SET_MODE_FILTER)".into(), result)?;
     // SAFETY: with NEW_LISTENER a success is a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(listener as i32) })

@@ -17,7 +17,9 @@ use shorefast_sandbox::Nest;
 
 use crate::front::client::{self as client_front, ClientArguments};
 use crate::front::demo::{self, DemoArguments, Surroundings};
+use crate::front::doctor::{self, DoctorArguments};
 use crate::front::image::{self, ImageArguments};
+use crate::front::install::{self, InstallArguments, UninstallArguments};
 use crate::front::patience::Patience;
 use crate::front::places::{self, Places};
 use crate::front::show::{self, print};
@@ -86,6 +88,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Put Shorefast where kubelet, mount(8) and systemd find it; again, to upgrade
+    Install(InstallArguments),
+    /// Remove what `install` has made, and nothing else; live mounts go on
+    Uninstall(UninstallArguments),
+    /// Look for what is missing on this host, and say what to do about it
+    Doctor(DoctorArguments),
 }
 
 #[derive(Debug, Args)]
@@ -159,6 +167,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
         Command::Demo(arguments) => {
             return Ok(demo::run(&arguments, &Surroundings { places: &cli.places, images: store }));
         }
+        Command::Install(arguments) => return Ok(install::install(&arguments, &cli.places)),
+        Command::Uninstall(arguments) => return Ok(install::uninstall(&arguments)),
+        Command::Doctor(arguments) => return Ok(doctor::run(arguments, &cli.places)),
         Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
         Command::List { json } => print(&show::list(&records, json)?),
         Command::Inspect { json, target } => print(&show::inspect(&records, &target, json)?),

@@ -1,0 +1,123 @@
+//! One client, or all: is its definition good, does the kernel have its filesystem, is its image here?
+
+use std::fs;
+use std::path::Path;
+
+use shorefast_engine::client::{self, Client};
+use shorefast_image::Reference;
+
+use crate::finding::Finding;
+use crate::subject::Subject;
+
+pub fn check(fstype: &str, subject: &Subject) -> Vec<Finding> {
+    let configuration = match &subject.configuration {
+        Ok(configuration) => configuration,
+        Err(error) => return vec![unusable(fstype, error)],
+    };
+    let client = match client::by_type(fstype, configuration) {
+        Ok(client) => client,
+        Err(error) => return vec![unusable(fstype, &error)],
+    };
+    let mut findings = vec![Finding::good(fstype, format!("client {}: {}", client.name, client.origin))];
+    findings.push(filesystems(fstype, &client));
+    findings.push(image(fstype, &client, subject));
+    findings
+}
+
+/// Those that work are no news.
+pub fn check_all(subject: &Subject) -> Vec<Finding> {
+    let clients = match &subject.configuration {
+        Ok(configuration) => client::all(configuration),
+        Err(error) => return vec![unusable("clients", error)],
+    };
+    let (good, broken): (Vec<_>, Vec<_>) = clients.into_iter().partition(Result::is_ok);
+    let mut findings: Vec<_> = broken.into_iter().filter_map(Result::err).map(|error| unusable("clients", &error)).collect();
+    let names: Vec<_> = good.into_iter().flatten().map(|client| client.name).collect();
+    findings.push(Finding::good("clients", format!("{} (`shorefast doctor TYPE` looks closer)", names.join(", "))));
+    findings
+}
+
+fn unusable(subject: &str, error: &shorefast_engine::Error) -> Finding {
+    let mut text = error.to_string();
+    if let Some(source) = std::error::Error::source(error) {
+        text = format!("{text}: {source}");
+    }
+    Finding::bad(subject, text, error.hint().unwrap_or_else(|| "`shorefast client check FILE` says more".to_owned()))
+}
+
+fn filesystems(subject: &str, client: &Client) -> Finding {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let modules = Path::new("/lib/modules").join(release);
+    let lists = ["modules.dep", "modules.builtin"].map(|name| fs::read_to_string(modules.join(name)).unwrap_or_default()).concat();
+    judge_filesystems(subject, &client.definition.kernel_types, &known, &lists)
+}
+
+fn judge_filesystems(subject: &str, types: &[String], known: &str, modules: &str) -> Finding {
+    // Of `fuse.sshfs` the kernel knows `fuse`.
+    let base = |fstype: &String| fstype.split('.').next().unwrap_or_default().to_owned();
+    let is_known = |name: &String| known.lines().any(|line| line.split_whitespace().next_back() == Some(name));
+    let missing: Vec<_> = types.iter().map(base).filter(|name| !is_known(name)).collect();
+    let module_of = |name: &str| if name == "nfs4" { "nfsv4".to_owned() } else { name.to_owned() };
+    let has_module = |name: &str| {
+        let module = module_of(name);
+        modules.lines().filter_map(|line| line.split(':').next()?.rsplit('/').next()).any(|file| file.split('.').next() == Some(&module))
+    };
+    let (loadable, absent): (Vec<_>, Vec<_>) = missing.into_iter().partition(|name| has_module(name));
+    if let Some(name) = absent.first() {
+        let finding = format!("this kernel has no filesystem {name}: every mount of it fails");
+        return Finding::bad(subject, finding, format!("install a kernel, or its package of modules, that has {}", module_of(name)));
+    }
+    if let Some(name) = loadable.first() {
+        let finding = format!("the module of {name} is not loaded; the kernel loads it with the first mount, if modprobe works here");
+        return Finding::warning(subject, finding, format!("modprobe {}", module_of(name)));
+    }
+    let names: Vec<_> = types.iter().map(base).collect();
+    Finding::good(subject, format!("the kernel has {}", names.join(", ")))
+}
+
+fn image(subject: &str, client: &Client, examined: &Subject) -> Finding {
+    let Some(image) = &client.definition.image else {
+        return Finding::bad(subject, "the definition names no image", "add image = \"…\" to it, or say --image with every mount");
+    };
+    let reference: Reference = match image.parse() {
+        Ok(reference) => reference,
+        Err(error) => {
+            let error: shorefast_image::Error = error;
+            return Finding::bad(subject, error.to_string(), error.hint().unwrap_or_default());
+        }
+    };
+    let fetch = format!("shorefast image pull '{image}'");
+    // Asking the store would make its directory.
+    if !examined.root.is_dir() && !matches!(reference, Reference::Directory(_)) {
+        return Finding::warning(subject, format!("image {image} is not here: the first mount gets it"), fetch);
+    }
+    match examined.images.resolve(&reference) {
+        Ok(Some(_)) => Finding::good(subject, format!("image {image} is here")),
+        Ok(None) => Finding::warning(subject, format!("image {image} is not here: the first mount gets it"), fetch),
+        Err(error) => Finding::bad(subject, error.to_string(), error.hint().unwrap_or(fetch)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Verdict;
+
+    #[test]
+    fn a_filesystem_is_there_or_loadable_or_absent() {
+        let known = "nodev\ttmpfs\nnodev\tfuse\n\text4\n";
+        let modules = "kernel/fs/nfs/nfs.ko.xz: kernel/net/sunrpc.ko.xz\nkernel/fs/nfs/nfsv4.ko.xz:\n";
+        let rows = [
+            (&["fuse.sshfs"][..], Verdict::Good, "has fuse"),
+            (&["tmpfs", "ext4"], Verdict::Good, "has tmpfs, ext4"),
+            (&["nfs", "nfs4"], Verdict::Warning, "module of nfs "),
+            (&["nfs", "cifs"], Verdict::Bad, "no filesystem cifs"),
+        ];
+        for (types, verdict, words) in rows {
+            let types: Vec<_> = types.iter().map(|name| (*name).to_owned()).collect();
+            let finding = judge_filesystems("x", &types, known, modules);
+            assert!(finding.verdict == verdict && finding.finding.contains(words), "{finding:?}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Our own directories.
+
+use std::path::Path;
+
+use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
+
+use crate::finding::Finding;
+
+/// Less, and the next image may not fit.
+const LITTLE: u64 = 512 << 20;
+
+pub fn check(subject: &str, directory: &Path) -> Finding {
+    // What is not there yet will be made in the nearest that is.
+    let existing = directory.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(Path::new("/"));
+    let shown = directory.display();
+    match statvfs(existing) {
+        Err(error) => Finding::bad(subject, format!("{shown} cannot be looked at: {error}"), "choose another with --run-dir or --root"),
+        Ok(information) if information.f_flag.contains(StatVfsMountFlags::RDONLY) || access(existing, Access::WRITE_OK).is_err() => {
+            Finding::bad(subject, format!("{shown} cannot be written to"), "run it as root, or choose another with --run-dir or --root")
+        }
+        Ok(information) => {
+            let free = information.f_bavail.saturating_mul(information.f_frsize);
+            if subject == "images" && free < LITTLE {
+                let finding = format!("{shown} has only {} MiB left", free >> 20);
+                return Finding::warning(subject, finding, "`shorefast image gc`, or choose another place with --root");
+            }
+            Finding::good(subject, format!("{shown} can be written to"))
+        }
+    }
+}

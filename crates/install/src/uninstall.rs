@@ -1,0 +1,66 @@
+//! Back to as if nothing had been: what we wrote down goes, if it is still as we left it.
+
+use std::path::{Path, PathBuf};
+
+use crate::decide;
+use crate::error::Error;
+use crate::host::{Found, HostRoot};
+use crate::manifest::{self, Manifest, Recorded};
+use crate::place;
+
+#[derive(Debug)]
+pub struct Plan {
+    directory: PathBuf,
+    manifest: Manifest,
+}
+
+/// `asked`: where it was installed; otherwise it is looked for.
+pub fn plan(host: &HostRoot, asked: Option<&Path>) -> Result<Plan, Error> {
+    match place::installed(host, asked)? {
+        Some((directory, manifest)) => Ok(Plan { directory, manifest }),
+        None => {
+            let looked = asked.map_or_else(|| place::CANDIDATES.map(PathBuf::from).to_vec(), |asked| vec![asked.to_owned()]);
+            let looked = looked.into_iter().map(|path| (path, format!("no {}", manifest::NAME))).collect();
+            Err(Error::NotInstalled { looked })
+        }
+    }
+}
+
+impl Plan {
+    pub fn lines(&self) -> Vec<String> {
+        decide::removal_order(self.manifest.items.keys()).into_iter().map(|path| decide::describe_removal(path)).collect()
+    }
+
+    /// Goes on after what cannot be removed, and says so in the end.
+    pub fn carry_out(self, host: &HostRoot) -> Result<(), Error> {
+        let Self { directory, manifest } = self;
+        let mut left = Vec::new();
+        // What we wrote down lies in one of our directories; without it an interrupted removal could not be finished, so it goes last.
+        let (last, first): (Vec<_>, Vec<_>) =
+            decide::removal_order(manifest.items.keys()).into_iter().partition(|path| directory.starts_with(path));
+        for path in first {
+            if let Outcome::NotOurs = remove(host, path, &manifest.items[path])? {
+                left.push(path.clone());
+            }
+        }
+        host.remove_file(&directory.join(manifest::NAME))?;
+        last.into_iter().try_for_each(|path| host.remove_directory(path))?;
+        left.sort();
+        if left.is_empty() { Ok(()) } else { Err(Error::Left { paths: left }) }
+    }
+}
+
+enum Outcome {
+    Gone,
+    NotOurs,
+}
+
+fn remove(host: &HostRoot, path: &Path, recorded: &Recorded) -> Result<Outcome, Error> {
+    match host.find(path)? {
+        Found::Nothing => Ok(Outcome::Gone),
+        found if !decide::is_ours(&found, recorded) => Ok(Outcome::NotOurs),
+        // A directory in which somebody keeps something stays.
+        Found::Directory => host.remove_directory(path).map(|()| Outcome::Gone),
+        _ => host.remove_file(path).map(|()| Outcome::Gone),
+    }
+}

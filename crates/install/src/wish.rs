@@ -1,0 +1,184 @@
+//! What somebody wants to have on the host, as a list of files, links and directories. Pure.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::{manifest, place, unit};
+
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Where the binary goes, and what belongs to it.
+    pub directory: PathBuf,
+    pub binary: Vec<u8>,
+    /// A link for people, where there is such a directory.
+    pub command: Option<PathBuf>,
+    pub kubelet: Kubelet,
+    /// Filesystem types that mount(8) shall find us for.
+    pub helpers: Vec<String>,
+    pub systemd: Systemd,
+    pub definitions: Option<Definitions>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kubelet {
+    /// A file for `--experimental-mounter-path`, and a place where kubelet writes the cluster's name servers.
+    Mounter,
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Systemd {
+    Unit,
+    Nothing,
+}
+
+/// Client definitions: the whole set, so that one which is gone from it goes from the host, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definitions {
+    pub directory: PathBuf,
+    /// By file name.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+/// One thing that shall be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub path: PathBuf,
+    pub content: Content,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    Directory,
+    File {
+        bytes: Vec<u8>,
+        mode: u32,
+    },
+    Link {
+        to: PathBuf,
+    },
+    /// Nothing that we make, but ours to remove.
+    Leavings,
+}
+
+impl Wish {
+    pub fn program(&self) -> PathBuf {
+        self.directory.join("shorefast")
+    }
+
+    /// Directories before what is in them; the binary before what leads to it.
+    pub fn items(&self) -> Result<Vec<Item>, Error> {
+        let mut items = directories(&self.directory);
+        items.push(Item { path: self.program(), content: Content::File { bytes: self.binary.clone(), mode: 0o755 } });
+        let link = |path: PathBuf| Item { path, content: Content::Link { to: self.program() } };
+        items.extend(self.command.clone().map(link));
+        if self.kubelet == Kubelet::Mounter {
+            // kubelet appends rootfs/etc/resolv.conf to the directory of its mounter, and writes there when it starts.
+            items.push(Item { path: self.directory.join("mounter"), content: Content::Link { to: "shorefast".into() } });
+            let resolver = self.directory.join("rootfs/etc/resolv.conf");
+            for directory in [self.directory.join("rootfs"), self.directory.join("rootfs/etc")] {
+                items.push(Item { path: directory, content: Content::Directory });
+            }
+            items.push(Item { path: resolver, content: Content::Leavings });
+        }
+        for fstype in &self.helpers {
+            if !is_type(fstype) {
+                return Err(Error::NotAType { name: fstype.clone() });
+            }
+            items.extend(["mount", "umount"].map(|verb| link(Path::new(place::HELPERS).join(format!("{verb}.{fstype}")))));
+        }
+        if self.systemd == Systemd::Unit {
+            let units = Path::new(place::UNITS);
+            let (unit, wants) = (units.join(unit::NAME), units.join(unit::WANTED_BY));
+            items.extend(directories(&wants));
+            let bytes = unit::text(&self.program()).into_bytes();
+            items.push(Item { path: unit.clone(), content: Content::File { bytes, mode: 0o644 } });
+            items.push(Item { path: wants.join(unit::NAME), content: Content::Link { to: unit } });
+        }
+        if let Some(Definitions { directory, files }) = &self.definitions {
+            items.extend(directories(directory));
+            let file = |(name, bytes): &(String, Vec<u8>)| Item {
+                path: directory.join(name),
+                content: Content::File { bytes: bytes.clone(), mode: 0o644 },
+            };
+            items.extend(files.iter().map(file));
+        }
+        Ok(items)
+    }
+
+    /// Installed earlier, wanted no more: definitions only. Fronts add up, call by call.
+    pub fn is_obsolete(&self, path: &Path) -> bool {
+        self.definitions.as_ref().is_some_and(|Definitions { directory, files }| {
+            let is_wanted = || files.iter().any(|(name, _)| path == directory.join(name));
+            path.parent() == Some(directory) && path.file_name() != Some(manifest::NAME.as_ref()) && !is_wanted()
+        })
+    }
+}
+
+fn directories(deepest: &Path) -> Vec<Item> {
+    let mut all: Vec<_> = deepest.ancestors().filter(|path| path.parent().is_some()).collect();
+    all.reverse();
+    all.into_iter().map(|path| Item { path: path.to_owned(), content: Content::Directory }).collect()
+}
+
+/// What may follow `mount.` in a file's name.
+fn is_type(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|each| each.is_ascii_alphanumeric() || "-_.".contains(each)) && !name.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish() -> Wish {
+        Wish {
+            directory: "/opt/shorefast".into(),
+            binary: b"program".to_vec(),
+            command: None,
+            kubelet: Kubelet::Nothing,
+            helpers: Vec::new(),
+            systemd: Systemd::Nothing,
+            definitions: None,
+        }
+    }
+
+    fn paths(wish: &Wish) -> Vec<String> {
+        wish.items().unwrap().into_iter().map(|item| item.path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn each_wish_adds_its_own_files() {
+        let base = ["/opt", "/opt/shorefast", "/opt/shorefast/shorefast"];
+        let with = |change: &dyn Fn(&mut Wish)| {
+            let mut wish = wish();
+            change(&mut wish);
+            paths(&wish).split_off(base.len())
+        };
+        assert_eq!(paths(&wish()), base);
+        let mounter = ["mounter", "rootfs", "rootfs/etc", "rootfs/etc/resolv.conf"].map(|name| format!("/opt/shorefast/{name}"));
+        assert_eq!(with(&|wish| wish.kubelet = Kubelet::Mounter), mounter);
+        assert_eq!(with(&|wish| wish.helpers = vec!["nfs".into()]), ["/sbin/mount.nfs", "/sbin/umount.nfs"]);
+        assert_eq!(with(&|wish| wish.command = Some("/usr/local/bin/shorefast".into())), ["/usr/local/bin/shorefast"]);
+        let files = vec![("a.toml".to_owned(), Vec::new())];
+        let definitions = Definitions { directory: "/etc/shorefast".into(), files };
+        assert_eq!(with(&|wish| wish.definitions = Some(definitions.clone())), ["/etc", "/etc/shorefast", "/etc/shorefast/a.toml"]);
+    }
+
+    #[test]
+    fn a_type_is_no_path() {
+        for name in ["", "../x", "a/b", ".x", "a b"] {
+            let wish = Wish { helpers: vec![name.to_owned()], ..wish() };
+            assert!(matches!(wish.items(), Err(Error::NotAType { .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_definitions_that_are_gone_from_the_set_are_obsolete() {
+        let definitions = Definitions { directory: "/etc/c".into(), files: vec![("a.toml".to_owned(), Vec::new())] };
+        let wish = Wish { definitions: Some(definitions), ..wish() };
+        let rows = [("/etc/c/a.toml", false), ("/etc/c/b.toml", true), ("/sbin/mount.nfs", false), ("/opt/shorefast/mounter", false)];
+        for (path, expected) in rows {
+            assert_eq!(wish.is_obsolete(Path::new(path)), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! `shorefast install` and `shorefast uninstall`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use shorefast_engine::configuration::{self, DIRECTORY, Sources};
+use shorefast_engine::{Error as EngineError, client};
+use shorefast_install::wish::{Definitions, Kubelet, Systemd};
+use shorefast_install::{Error, HostRoot, Wish, install, place, uninstall};
+use shorefast_sys::signals::Termination;
+
+use crate::front::places::Places;
+use crate::front::show::print;
+use crate::report;
+
+#[derive(Debug, Args)]
+pub struct InstallArguments {
+    /// Where the program goes; default: where it is installed already, or the first fit of
+    /// /usr/local/lib/shorefast, /opt/shorefast, /var/lib/shorefast/bin, /home/kubernetes/shorefast
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Also make a mounter for kubelet's --experimental-mounter-path
+    #[arg(long)]
+    kubelet: bool,
+    /// Also make /sbin/mount.TYPE and umount.TYPE, which mount(8) and fstab use
+    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+    helpers: Vec<String>,
+    /// Also install and enable a systemd unit that clears away, at boot, what an unclean end left
+    #[arg(long)]
+    systemd: bool,
+    /// Also put the client definitions of this directory, such as a mounted ConfigMap, among the host's;
+    /// those that are gone from it are removed
+    #[arg(long, value_name = "DIR")]
+    clients_from: Option<PathBuf>,
+    /// Where the host's directories are to be seen, if not at /
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    host_root: PathBuf,
+    /// Go on: repair, and follow the directory of definitions, until ended
+    #[arg(long, conflicts_with = "dry_run")]
+    follow: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct UninstallArguments {
+    /// Where the program is; default: it is looked for where `install` puts it
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Where the host's directories are to be seen, if not at /
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    host_root: PathBuf,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// How often the directory of definitions is looked at, and how often everything that is installed.
+const LOOK: Duration = Duration::from_secs(2);
+const LOOK_CLOSELY: Duration = Duration::from_secs(60);
+
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error(transparent)]
+    Install(#[from] Error),
+    #[error(transparent)]
+    Definition(#[from] EngineError),
+    #[error("cannot read our own program")]
+    Binary(#[source] std::io::Error),
+    #[error("cannot listen for a request to end")]
+    Signals(#[source] shorefast_sys::Error),
+}
+
+impl Problem {
+    fn report(&self) -> String {
+        let hint = match self {
+            Self::Install(error) => error.hint(),
+            Self::Definition(error) => error.hint(),
+            Self::Binary(_) | Self::Signals(_) => None,
+        };
+        report::chain(self, hint)
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        let kind = match self {
+            Self::Install(Error::NotAType { .. } | Error::NotInstalled { .. }) => shorefast_engine::Kind::Usage,
+            Self::Definition(error) => error.kind(),
+            _ => shorefast_engine::Kind::System,
+        };
+        ExitCode::from(report::exit_code(kind))
+    }
+}
+
+pub fn install(arguments: &InstallArguments, places: &Places) -> ExitCode {
+    // Of several directories the first is the host's own.
+    let clients = places.clients.first().map_or(Path::new(DIRECTORY), PathBuf::as_path);
+    let done = if arguments.follow { follow(arguments, clients) } else { once(arguments, clients) };
+    conclude(done)
+}
+
+pub fn uninstall(arguments: &UninstallArguments) -> ExitCode {
+    conclude(remove(arguments).map_err(Problem::from))
+}
+
+fn conclude(done: Result<(), Problem>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{}", problem.report());
+            problem.exit_code()
+        }
+    }
+}
+
+fn once(arguments: &InstallArguments, clients: &Path) -> Result<(), Problem> {
+    let definitions = arguments.clients_from.as_deref().map(|directory| definitions(directory, clients)).transpose()?;
+    let host = HostRoot::at(&arguments.host_root);
+    let wish = wish(arguments, definitions, &host)?;
+    let plan = install::plan(&wish, &host)?;
+    let lines = plan.lines();
+    print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+    if !arguments.dry_run && !plan.is_empty() {
+        plan.carry_out(&host)?;
+    }
+    if !arguments.follow {
+        print(&next_steps(&wish));
+    }
+    Ok(())
+}
+
+/// What is wrong is said once, and again when it changes; what was good last stays in force meanwhile.
+fn follow(arguments: &InstallArguments, clients: &Path) -> Result<(), Problem> {
+    let termination = Termination::listen().map_err(Problem::Signals)?;
+    let (mut seen, mut said, mut due) = (None, String::new(), Instant::now());
+    loop {
+        let now = arguments.clients_from.as_deref().map(read_all);
+        if seen.as_ref() != Some(&now) || Instant::now() >= due {
+            let problem = once(arguments, clients).err().map_or_else(String::new, |problem| problem.report());
+            if problem != said && !problem.is_empty() {
+                eprintln!("{problem}");
+            }
+            (seen, said, due) = (Some(now), problem, Instant::now() + LOOK_CLOSELY);
+        }
+        if termination.comes_within(LOOK) {
+            return Ok(());
+        }
+    }
+}
+
+fn wish(arguments: &InstallArguments, definitions: Option<Definitions>, host: &HostRoot) -> Result<Wish, Problem> {
+    let directory = place::choose(host, arguments.to.as_deref())?;
+    let command = place::command(host, &directory.join("shorefast"))?.filter(|_| arguments.to.is_none());
+    Ok(Wish {
+        directory,
+        binary: fs::read("/proc/self/exe").map_err(Problem::Binary)?,
+        command,
+        kubelet: if arguments.kubelet { Kubelet::Mounter } else { Kubelet::Nothing },
+        helpers: arguments.helpers.clone(),
+        systemd: if arguments.systemd { Systemd::Unit } else { Systemd::Nothing },
+        definitions,
+    })
+}
+
+/// All are checked before one is taken: a set with a mistake in it changes nothing.
+fn definitions(from: &Path, clients: &Path) -> Result<Definitions, EngineError> {
+    let unreadable = |file: &Path| {
+        let file = file.to_owned();
+        move |source| EngineError::DefinitionUnreadable { file, source }
+    };
+    let configuration = configuration::read(&Sources { directories: vec![from.to_owned()], ..Sources::default() })?;
+    configuration.names().into_iter().try_for_each(|name| client::named(name, &configuration).map(drop))?;
+    let mut files = Vec::new();
+    for file in names(from).map_err(unreadable(from))? {
+        let bytes = fs::read(&file).map_err(unreadable(&file))?;
+        files.push((file.file_name().unwrap_or_default().to_string_lossy().into_owned(), bytes));
+    }
+    Ok(Definitions { directory: clients.to_owned(), files })
+}
+
+/// Client files and the short form's two keys: a mounted ConfigMap has directories beside them, whose names begin with a dot.
+fn names(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    const SHORT_FORM: [&str; 2] = ["volume-plugin", "docker-container"];
+    let paths: Vec<_> = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    let is_definition = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        (name.ends_with(".toml") && !name.starts_with('.') || SHORT_FORM.contains(&&*name)) && path.is_file()
+    };
+    let mut files: Vec<_> = paths.into_iter().filter(is_definition).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// Only to see whether anything changed.
+fn read_all(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let names = names(directory).unwrap_or_default();
+    names.into_iter().map(|file| (file.clone(), fs::read(file).ok())).collect()
+}
+
+fn next_steps(wish: &Wish) -> String {
+    let mut text = format!("installed: {}\n", wish.program().display());
+    if wish.kubelet == Kubelet::Mounter {
+        text += &format!("next: start kubelet with --experimental-mounter-path={}\n", wish.directory.join("mounter").display());
+    }
+    if wish.systemd == Systemd::Unit {
+        text += "next: systemctl daemon-reload\n";
+    }
+    text
+}
+
+fn remove(arguments: &UninstallArguments) -> Result<(), Error> {
+    let host = HostRoot::at(&arguments.host_root);
+    let plan = uninstall::plan(&host, arguments.to.as_deref())?;
+    print(&plan.lines().iter().map(|line| format!("{line}\n")).collect::<String>());
+    if arguments.dry_run { Ok(()) } else { plan.carry_out(&host) }
+}
