@@ -6,6 +6,7 @@ mod bench;
 mod fuzz;
 mod generate;
 mod guest;
+mod k8s;
 mod kernels;
 mod setup;
 mod soak;
@@ -51,6 +52,8 @@ enum Chore {
     Fuzz(fuzz::Args),
     /// Measure how fast mounts are, beside native clients and containers
     Bench(bench::Args),
+    /// Run the scenarios of a Kubernetes node on a real cluster of one node
+    E2eK8s(k8s::Args),
     /// Write man pages and completions
     Generate(generate::Args),
     /// End the guest machine that this runs in; the last thing that its init does
@@ -77,6 +80,7 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Soak(args) => return soak::run(args),
         Chore::Fuzz(args) => return fuzz::run(args),
         Chore::Bench(args) => return bench::run(args),
+        Chore::E2eK8s(args) => return k8s::run(args),
         Chore::Generate(args) => generate::run(args)?,
         Chore::PowerOff => guest::power_off()?,
     }

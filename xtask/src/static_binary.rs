@@ -21,7 +21,7 @@ pub(crate) fn build() -> Result<PathBuf> {
 }
 
 /// The same linking without the optimisation, which takes minutes.
-fn build_quickly() -> Result<PathBuf> {
+pub(crate) fn build_quickly() -> Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let arguments = ["build", "--quiet", "--profile=quick", "--package=shorefast", "--target-dir=target/static", "--target", &target];
     process::run(Command::new("cargo").args(arguments).env("RUSTFLAGS", FLAGS))?;

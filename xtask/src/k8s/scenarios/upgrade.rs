@@ -1,0 +1,69 @@
+//! What may be replaced while pods work: kubelet, and Shorefast's DaemonSet.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::deploy::wait_for_rollout;
+use super::volumes::INLINE;
+use crate::k8s::images::{NEWER_SHOREFAST, SHOREFAST};
+use crate::k8s::node::{Node, PROGRAM};
+
+/// How long the pod works before and after what is done to it.
+const WHILE: Duration = Duration::from_secs(3);
+
+/// What the pod has done so far, and how much of that failed.
+fn work(node: &Node) -> Result<(u64, u64)> {
+    let report = node.report("worker").context("the pod reports nothing")?;
+    let (good, bad) = report.split_once(' ').with_context(|| format!("an odd report: {report}"))?;
+    Ok((good.parse()?, bad.parse()?))
+}
+
+fn under_work(node: &mut Node, change: impl FnOnce(&mut Node) -> Result<()>) -> Result<String> {
+    let (before, _) = work(node)?;
+    std::thread::sleep(WHILE);
+    change(node)?;
+    std::thread::sleep(WHILE);
+    let (after, failed) = work(node)?;
+    ensure!(after > before, "the pod stopped working after {before} operations");
+    ensure!(failed == 0, "{failed} of {after} operations failed");
+    Ok(format!("0 of {} operations failed", after - before))
+}
+
+pub(super) fn restart_kubelet(node: &mut Node) -> Result<String> {
+    let mounts = node.volumes().len();
+    let remark = under_work(node, |node| node.cluster.restart_kubelet())?;
+    ensure!(node.volumes().len() == mounts, "{mounts} mounts before, {} after", node.volumes().len());
+    Ok(remark)
+}
+
+pub(super) fn daemon_set(node: &mut Node) -> Result<String> {
+    let old = fs::metadata(PROGRAM)?.len();
+    let remark = under_work(node, |node| {
+        let image = format!("install={NEWER_SHOREFAST}");
+        node.cluster.kubectl.run(&["set", "image", "daemonset/shorefast", &image, "--namespace", "kube-system"])?;
+        wait_for_rollout(node)?;
+        node.cluster.wait_until("the newer program on the node", |_| (fs::metadata(PROGRAM).ok()?.len() > old).then_some(()))
+    })?;
+    node.start_pod("later", INLINE, "echo started > /report/later; sleep 1")?;
+    node.wait_for_report("later")?;
+    let programs = keepers_programs(node)?;
+    let (older, newer): (Vec<_>, Vec<_>) = programs.iter().partition(|path| path.to_string_lossy().ends_with("(deleted)"));
+    ensure!(!older.is_empty() && !newer.is_empty(), "kept programs: {programs:?}");
+    Ok(format!("{SHOREFAST} to {NEWER_SHOREFAST}: {remark}"))
+}
+
+/// Each mount's keeper holds the program of the version that made the mount.
+fn keepers_programs(node: &Node) -> Result<Vec<PathBuf>> {
+    let mut programs = Vec::new();
+    for mount in node.live_mounts()? {
+        let target = mount["target"].as_str().context("a target")?;
+        let pid = node.ask(&["inspect", "--json", target])?["keeper"].as_u64().context("a keeper")?;
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(Result::ok);
+        let links = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+        programs.extend(links.filter(|path| path.starts_with("/opt/shorefast")));
+    }
+    Ok(programs)
+}
