@@ -1,5 +1,6 @@
 //! What somebody wants to have on the host, as a list of files, links and directories. Pure.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -103,6 +104,9 @@ impl Wish {
             };
             items.extend(files.iter().map(file));
         }
+        // Two wishes may need the same directory.
+        let mut seen = BTreeSet::new();
+        items.retain(|item| seen.insert(item.path.clone()));
         Ok(items)
     }
 
