@@ -5,6 +5,7 @@ mod certificate;
 mod gluster;
 mod http;
 mod meddler;
+pub mod nfsd;
 pub mod registry;
 mod s3;
 mod sshd;
@@ -13,6 +14,7 @@ mod webdav;
 
 pub use gluster::Gluster;
 pub use meddler::{Meddler, Mischief};
+pub use nfsd::Nfsd;
 pub use registry::Registry;
 pub use s3::S3;
 pub use sshd::Sshd;

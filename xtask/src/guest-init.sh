@@ -28,6 +28,8 @@ umount -n -l /oldroot
 rmdir /oldroot
 ip link set lo up
 modprobe -a fuse loop
+# Built in since 7.0.
+modprobe -q ipv6
 
 setsid -w sh /run/guest/command </dev/null
 echo $? >/run/guest/status

@@ -8,6 +8,7 @@ mod generate;
 mod guest;
 mod k8s;
 mod kernels;
+mod matrix;
 mod setup;
 mod soak;
 mod test;
@@ -20,6 +21,7 @@ mod parallel;
 mod private_apt;
 mod process;
 mod s3_server;
+mod scenarios;
 mod static_binary;
 mod tally;
 mod warden;
@@ -44,6 +46,9 @@ enum Chore {
     Kernels,
     /// Run a command as root under a guest kernel
     Guest(guest::Args),
+    /// Run the end-to-end tests on each guest kernel, and print a table
+    #[command(name = "e2e-kernels")]
+    Matrix(matrix::Args),
     /// Check formatting and lints, then run every test here and on each guest kernel
     Test(test::Args),
     /// Kill `shorefast mount` at random times, and look for what it leaves behind
@@ -76,6 +81,7 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Setup => setup::run()?,
         Chore::Kernels => kernels::run()?,
         Chore::Guest(args) => return guest::run(args),
+        Chore::Matrix(args) => return matrix::run(args),
         Chore::Test(args) => return test::run(args),
         Chore::Soak(args) => return soak::run(args),
         Chore::Fuzz(args) => return fuzz::run(args),

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::{apt, archive, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 26] = [
+const PACKAGES: [&str; 29] = [
     "apache2-utils",
     "apt-utils",
     "attr",
@@ -22,11 +22,14 @@ const PACKAGES: [&str; 26] = [
     "gnupg",
     "iproute2",
     "mmdebstrap",
+    "nfs-common",
+    "nfs-kernel-server",
     "openssh-server",
     "openssl",
     "python3",
     "python3-pip",
     "rclone",
+    "rpcbind",
     "s3fs",
     "skopeo",
     "sshfs",

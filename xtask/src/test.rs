@@ -8,27 +8,22 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::guest::Guest;
 use crate::kernels::KERNELS;
-use crate::parallel::in_parallel;
+use crate::matrix::{self, Extent, Selection};
 use crate::tally::Tally;
-use crate::{generate, kernels, process, setup, static_binary};
+use crate::{generate, kernels, process, scenarios, setup, static_binary};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Only this machine's kernel, and no checks of formatting and lints
     #[arg(long)]
     quick: bool,
-    /// Also every single row of the hostile client on each guest kernel, which takes minutes more
+    /// Also what takes minutes more on each guest kernel (see `cargo xtask e2e-kernels`)
     #[arg(long)]
     thorough: bool,
     /// Only tests whose name contains this
     filter: Option<String>,
 }
-
-/// One guest runs the tests one after the other on one slow core.
-const GUEST_SECONDS: u32 = 900;
-const GUEST_MEMORY: &str = "1536M";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     setup::run()?;
@@ -53,9 +48,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     step("tests", run_here(args));
     if !args.quick {
         kernels::run()?;
-        let programs = end_to_end_programs()?;
-        let results = in_parallel(&KERNELS, |kernel| run_in_guest(kernel.version, &programs, args));
-        KERNELS.iter().zip(results).for_each(|(kernel, result)| step(kernel.version, result));
+        for column in run_in_guests(args)? {
+            step(column.version, column.failure.map_or(Ok(column.tally), Err));
+        }
     }
 
     for failure in &failures {
@@ -90,49 +85,12 @@ fn run_here(args: &Args) -> Result<Tally> {
     count(command)
 }
 
-/// The end-to-end programs that have to do with the kernel. Cargo puts a hash into a file name, so it has to be asked.
-fn end_to_end_programs() -> Result<Vec<String>> {
-    let arguments = ["test", "--quiet", "--workspace", "--all-targets", "--no-run", "--message-format=json"];
-    let messages = process::output(Command::new("cargo").args(arguments))?;
-    let programs: Vec<_> = messages.lines().filter_map(test_program).collect();
-    if programs.is_empty() {
-        return Err(anyhow!("cargo built no end-to-end tests"));
-    }
-    Ok(programs)
-}
-
-fn test_program(message: &str) -> Option<String> {
-    /// What these look at is the same on every kernel, and slow where there is one processor.
-    const SAME_EVERYWHERE: [&str; 5] = ["house", "install", "layers", "packages", "registry"];
-    let message: serde_json::Value = serde_json::from_str(message).ok()?;
-    let target = message.get("target")?;
-    let is_end_to_end = target.get("src_path")?.as_str()?.contains("/tests/e2e/");
-    let concerns_the_kernel = !SAME_EVERYWHERE.contains(&target.get("name")?.as_str()?);
-    message.get("executable")?.as_str().filter(|_| is_end_to_end && concerns_the_kernel).map(str::to_owned)
-}
-
-fn run_in_guest(version: &str, programs: &[String], args: &Args) -> Result<Tally> {
-    eprintln!("guest kernel {version}");
-    let guest = Guest { kernel: version, memory: GUEST_MEMORY, timeout_seconds: GUEST_SECONDS };
-    let filter = args.filter.iter().map(String::as_str).collect::<Vec<_>>();
-    // The native clients proved the scenarios on this machine, and a guest has one processor, where nothing races. A failed
-    // program must not hide the others; the counts tell.
-    let each = r#"filter=$1 hostile=$2; shift 2; for program; do
-        case $program in */hostile-*) rows=$hostile;; *) rows=;; esac
-        "$program" --test-threads=1 --color=never --skip natively $filter $rows
-    done"#;
-    // Rows that have to be run alone are minutes in a guest; the batch holds most of them.
-    let hostile = if args.thorough { "" } else { "the_batch" };
-    let mut command = vec!["sh".to_owned(), "-c".to_owned(), each.to_owned(), "sh".to_owned(), filter.concat(), hostile.to_owned()];
-    command.extend(programs.iter().cloned());
-
-    let mut tally = Tally::default();
-    let status = guest.run(&command, |line| {
-        let line = String::from_utf8_lossy(line);
-        print!("[{version}] {line}");
-        tally += Tally::of_line(&line);
-    })?;
-    status.map(|_| tally).ok_or_else(|| anyhow!("the guest died, {tally} before that"))
+fn run_in_guests(args: &Args) -> Result<Vec<matrix::Column>> {
+    let extent = if args.thorough { Extent::Thorough } else { Extent::Quick };
+    let selection = Selection { extent, filter: args.filter.as_deref() };
+    let columns = matrix::run_on(&KERNELS.map(|kernel| kernel.version), &matrix::programs(|_| true)?, selection);
+    print!("{}", scenarios::table(&columns.iter().map(|column| (column.version, &column.scenarios)).collect::<Vec<_>>()));
+    Ok(columns)
 }
 
 /// Shows what a test runner prints while it prints it, and adds up its results.

@@ -36,6 +36,8 @@ pub enum Error {
     MountProgram { source: std::io::Error },
     #[error("mount(8) failed{}{said}", exit_status(*code))]
     HostMount { code: Option<i32>, why: String, said: Said },
+    #[error("this kernel has no filesystem {} (Linux {kernel})", types.join(" or "))]
+    NotInKernel { types: Vec<String>, kernel: String },
     #[error("cannot mount at {path:?}")]
     Target { path: PathBuf, source: sys::Error },
     #[error("cannot get the image")]
@@ -155,6 +157,7 @@ impl Error {
                     "this was plain mount(8), not a client, because: {why}; `shorefast client list` shows the types with one"
                 ));
             }
+            Self::NotInKernel { .. } => "load its module (modprobe), install the package that has it, or use another kernel",
             Self::Target { source, .. } => match source.errno() {
                 rustix::io::Errno::NOENT => "create the directory first",
                 rustix::io::Errno::NOTDIR => "the target must be a directory",

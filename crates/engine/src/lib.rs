@@ -14,6 +14,7 @@ pub mod keeper;
 pub mod state;
 pub mod attach;
 pub mod record;
+pub mod kernel;
 pub mod plan;
 pub mod host_mount;
 pub mod client;

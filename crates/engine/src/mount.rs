@@ -19,7 +19,7 @@ use crate::plan::ClientPlan;
 use crate::record::{Begun, Process, Record, Records};
 use crate::serve::{self, Terms};
 use crate::start::{self, Started};
-use crate::{Host, Plan, host_mount, reconcile};
+use crate::{Host, Plan, host_mount, kernel, reconcile};
 
 /// Starts setting up a sandbox. Called first of all: what it does needs no plan.
 pub fn prepare() -> Result<Nest, Error> {
@@ -43,6 +43,7 @@ pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
 fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let target = attach::open(&plan.target, plan.namespace.as_deref())?;
     kill_point::pass(Point::TargetOpened);
+    kernel::require_any(&plan.policy.kernel_types)?;
     let image = host.images.obtain(&plan.image, host.network).map_err(Error::Image)?;
     kill_point::pass(Point::ImageResolved);
     // An image may have taken minutes to arrive; what the caller limits is the mount.

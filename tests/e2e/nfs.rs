@@ -1,0 +1,208 @@
+//! NFS against the kernel's own server, beside the natively installed mount.nfs in the same run: what that gets is what must come
+//! out. They need a kernel with NFS: `cargo xtask e2e-kernels`.
+
+use std::fs;
+use std::path::Path;
+
+use shorefast_tests::client::Request;
+use shorefast_tests::mountinfo::Mount;
+use shorefast_tests::servers::{Nfsd, nfsd};
+use shorefast_tests::skip::skip;
+use shorefast_tests::{Client, Host, Way, command, mountinfo};
+
+const GREETING: &[u8] = b"hello from the server\n";
+const ANSWER: &[u8] = b"hello from the client\n";
+
+/// A test's host, its server, and nothing mounted yet.
+struct Scene {
+    host: Host,
+    server: Nfsd,
+    client: Client,
+}
+
+impl Scene {
+    /// None: it said why the test is skipped.
+    fn new() -> Option<Self> {
+        if !Nfsd::is_possible() {
+            skip("this kernel has no NFS");
+            return None;
+        }
+        let host = Host::new()?;
+        let server = Nfsd::start(&host);
+        fs::create_dir(server.share.join("sub")).expect("the share can be written to");
+        for place in ["greeting", "sub/greeting"] {
+            fs::write(server.share.join(place), GREETING).expect("the share can be written to");
+        }
+        Some(Self { host, server, client: Client::named("nfs") })
+    }
+
+    fn request(&self, fstype: &'static str, source: &str, options: &str) -> Request<'_> {
+        Request::new(&self.client, fstype, source, self.host.directory("target")).options(options)
+    }
+
+    /// `server:` of version 4, where the export is the root, and of version 3.
+    fn source(&self, path: &str) -> String {
+        format!("{}:{path}", nfsd::ADDRESS)
+    }
+
+    fn source_3(&self, path: &str) -> String {
+        self.source(&format!("{}{path}", text(&self.server.share)))
+    }
+}
+
+/// What both sides show of a mount.
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    fstype: String,
+    source: String,
+    flags: Vec<String>,
+    options: Vec<String>,
+    connections: usize,
+    clients: Vec<String>,
+}
+
+impl Shown {
+    fn of(mount: &Mount, server: &Nfsd) -> Self {
+        // Ours are always nosuid and nodev: what a server says must not become somebody's rights.
+        let flags = mount.flags.iter().filter(|flag| !["nosuid", "nodev"].contains(&flag.as_str())).cloned().collect();
+        Self {
+            fstype: mount.fstype.clone(),
+            source: mount.source.to_string_lossy().into_owned(),
+            flags,
+            options: mount.superblock_options.split(',').map(str::to_owned).collect(),
+            connections: server.connections(),
+            clients: server.clients(),
+        }
+    }
+}
+
+/// Mounts, uses and unmounts, and says what was seen meanwhile.
+fn use_it(scene: &Scene, request: &Request<'_>, way: Way, access: Access) -> Shown {
+    let target = request.target.as_path();
+    request.mount(&scene.host, way).succeeds();
+    let [mount] = &mountinfo::at(target)[..] else { panic!("not one mount: {:?}", mountinfo::at(target)) };
+    assert_eq!(fs::read(target.join("greeting")).expect("the greeting can be read"), GREETING);
+    let answer = target.join("answer");
+    match access {
+        Access::ReadOnly => assert!(fs::write(&answer, ANSWER).is_err(), "a read-only mount was written to"),
+        Access::ReadWrite => {
+            fs::write(&answer, ANSWER).expect("the mount can be written to");
+            let below = if mount.source.to_string_lossy().ends_with("/sub") { "sub/answer" } else { "answer" };
+            assert_eq!(fs::read(scene.server.share.join(below)).expect("the server has it"), ANSWER);
+            command::run(&["flock", "--exclusive", "--timeout", "5", text(&answer), "true"]);
+            fs::remove_file(&answer).expect("a file can be removed");
+        }
+    }
+    let shown = Shown::of(mount, &scene.server);
+    command::run(&["umount", text(target)]);
+    assert_eq!(mountinfo::at(target), []);
+    shown
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// The scenario: natively, then sandboxed, and both look the same from everywhere.
+fn is_as_native(scene: &Scene, request: &Request<'_>, access: Access) -> Shown {
+    let natively = use_it(scene, request, Way::Native, access);
+    let sandboxed = use_it(scene, request, Way::Catalogue, access);
+    assert_eq!(sandboxed, natively);
+    scene.host.assert_nothing_left();
+    sandboxed
+}
+
+fn version_4(options: &str) {
+    let Some(scene) = Scene::new() else { return };
+    let shown = is_as_native(&scene, &scene.request("nfs", &scene.source("/"), options), Access::ReadWrite);
+    assert_eq!(shown.fstype, "nfs4");
+    let version = options.split(',').find(|option| option.starts_with("vers=")).expect("a version").to_owned();
+    assert!(shown.options.contains(&version), "{shown:?}");
+}
+
+#[test]
+#[ignore = "needs a kernel with NFS"]
+fn version_4_2() {
+    version_4("vers=4.2");
+}
+
+#[test]
+#[ignore = "needs a kernel with NFS"]
+fn version_4_1() {
+    version_4("vers=4.1,sec=sys,proto=tcp,port=2049");
+}
+
+#[test]
+#[ignore = "needs a kernel with NFS"]
+fn version_4_0() {
+    version_4("vers=4.0,soft,timeo=100");
+}
+
+#[test]
+#[ignore = "needs a kernel with NFS"]
+fn the_version_that_both_sides_know_best() {
+    let Some(scene) = Scene::new() else { return };
+    let shown = is_as_native(&scene, &scene.request("nfs4", &scene.source("/"), ""), Access::ReadWrite);
+    assert!(shown.options.contains(&"vers=4.2".to_owned()), "{shown:?}");
+}
+
+#[test]
+#[ignore = "needs a kernel with NFS"]
+fn several_connections_read_only() {
+    let Some(scene) = Scene::new() else { return };
+    let shown = is_as_native(&scene, &scene.request("nfs", &scene.source("/"), "ro,nconnect=3,hard"), Access::ReadOnly);
+    assert_eq!(shown.connections, 3);
+}
+
+#[test]
+#[ignore = "needs a kernel with NFS"]
+fn a_directory_below_the_export_over_ipv6() {
+    let Some(scene) = Scene::new() else { return };
+    let source = format!("[{}]:/sub", nfsd::ADDRESS_6);
+    let shown = is_as_native(&scene, &scene.request("nfs", &source, "vers=4.2"), Access::ReadWrite);
+    assert!(shown.options.contains(&"proto=tcp6".to_owned()), "{shown:?}");
+}
+
+#[test]
+#[ignore = "needs a kernel with NFS"]
+fn version_3_without_locks() {
+    let Some(scene) = Scene::new() else { return };
+    let shown = is_as_native(&scene, &scene.request("nfs", &scene.source_3("/sub"), "vers=3,proto=tcp,nolock"), Access::ReadWrite);
+    assert_eq!(shown.fstype, "nfs");
+}
+
+/// Debian's kernels speak no NFS over UDP; ours must then fail as the native one does.
+#[test]
+#[ignore = "needs a kernel with NFS"]
+fn version_3_over_udp_where_the_kernel_has_it() {
+    let Some(scene) = Scene::new() else { return };
+    let request = scene.request("nfs", &scene.source_3(""), "vers=3,proto=udp,mountproto=udp,nolock,retry=0");
+    let natively = request.mount(&scene.host, Way::Native);
+    if natively.code == Some(0) {
+        command::run(&["umount", text(&request.target)]);
+        is_as_native(&scene, &request, Access::ReadWrite);
+    } else {
+        request.mount(&scene.host, Way::Catalogue).exits(32);
+        scene.host.assert_nothing_left();
+    }
+}
+
+/// On this machine's kernel the same call ends before anything is asked of the network, or fetched.
+#[test]
+fn a_kernel_without_nfs_is_named() {
+    let Some(host) = Host::new() else { return };
+    if Nfsd::is_possible() {
+        return;
+    }
+    let target = host.directory("target");
+    // A store that has nothing, and no way to get anything: the image is not even asked for.
+    let said = host.shorefast(&["mount", "-t", "nfs", "192.0.2.1:/", text(&target)]).exits(32).says("this kernel has no filesystem nfs");
+    assert!(said.took.as_secs() < 5, "{:?}", said.took);
+    host.assert_nothing_left();
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("our own paths are text")
+}

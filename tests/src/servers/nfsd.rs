@@ -1,0 +1,128 @@
+//! The kernel's own NFS server, versions 3 and 4, on a machine of its own: a network namespace with its own rpcbind and statd. The
+//! test's host is another one, so what a client needs there is really the client's.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use crate::host::Host;
+use crate::{Ran, command, wait};
+
+pub const ADDRESS: &str = "10.99.1.1";
+pub const ADDRESS_6: &str = "fd99:1::1";
+const CLIENT: &str = "10.99.1.2";
+const CLIENT_6: &str = "fd99:1::2";
+
+#[derive(Debug)]
+pub struct Nfsd {
+    /// What is exported, as the server sees it. Version 4 calls it `/`.
+    pub share: PathBuf,
+    machine: Child,
+    /// It serves as long as this is open.
+    life: Option<ChildStdin>,
+}
+
+impl Nfsd {
+    /// Whether this kernel can be an NFS server and client. Asking loads its modules.
+    pub fn is_possible() -> bool {
+        let knows = |fstype: &str| {
+            fs::read_to_string("/proc/filesystems")
+                .is_ok_and(|list| list.lines().any(|line| line.trim_end().ends_with(&format!("\t{fstype}"))))
+        };
+        let load = |module: &str| Command::new("modprobe").args(["-q", module]).status().is_ok();
+        (knows("nfsd") || load("nfsd") && knows("nfsd")) && (knows("nfs") || load("nfs") && knows("nfs"))
+    }
+
+    pub fn start(host: &Host) -> Self {
+        let share = host.directory("share");
+        fs::set_permissions(&share, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).expect("cannot chmod");
+        let log = fs::File::create(host.path("nfsd.log")).expect("cannot create a log file");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/servers/nfsd.sh");
+        let mut machine = Command::new("unshare")
+            .args(["--mount", "--net", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child", "--", "sh"])
+            .args([&script, &share])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("cannot start a machine for the server");
+        let mut output = BufReader::new(machine.stdout.take().expect("stdout is a pipe"));
+        let life = machine.stdin.take();
+        let mut line = String::new();
+        let ready = output.read_line(&mut line).is_ok() && line == "ready\n";
+        assert!(ready, "no NFS server: {}", fs::read_to_string(host.path("nfsd.log")).unwrap_or_default());
+        let server = Self { share, machine, life };
+        server.connect();
+        host.settle();
+        server
+    }
+
+    /// A cable between the two machines.
+    fn connect(&self) {
+        let pid = self.first_process().to_string();
+        command::run(&["ip", "link", "add", "client0", "type", "veth", "peer", "name", "server0", "netns", &pid]);
+        for (address, on) in [(CLIENT, "24"), (CLIENT_6, "64")] {
+            command::run(
+                &["ip", "address", "add", &format!("{address}/{on}"), "dev", "client0"]
+                    .into_iter()
+                    .chain(nodad(address))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        for (address, on) in [(ADDRESS, "24"), (ADDRESS_6, "64")] {
+            let nodad = nodad(address).collect::<Vec<_>>().join(" ");
+            self.inside(&format!("ip address add {address}/{on} dev server0 {nodad}")).succeeds();
+        }
+        self.inside("ip link set server0 up").succeeds();
+        command::run(&["ip", "link", "set", "client0", "up"]);
+    }
+
+    /// Runs a shell script on the server's machine.
+    pub fn inside(&self, script: &str) -> Ran {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.first_process().to_string(), "--mount", "--net", "--uts", "--pid", "--", "sh", "-ec", script]);
+        command::finish(command)
+    }
+
+    /// What unshare started.
+    fn first_process(&self) -> u32 {
+        let pid = self.machine.id();
+        let children = format!("/proc/{pid}/task/{pid}/children");
+        wait::until("the server's machine to start", || fs::read_to_string(&children).ok()?.split_whitespace().next()?.parse().ok())
+    }
+
+    /// How many connections to the NFS port clients have.
+    pub fn connections(&self) -> usize {
+        self.inside("ss --no-header --tcp --numeric state established '( sport = :2049 )'").succeeds().stdout.lines().count()
+    }
+
+    /// What the server knows of its version 4 clients, without what differs from mount to mount.
+    pub fn clients(&self) -> Vec<String> {
+        let said = self.inside("cat /proc/fs/nfsd/clients/*/info 2>/dev/null || true").succeeds().stdout;
+        let kept = ["name:", "minor version:", "Implementation domain:"];
+        said.lines().filter(|line| kept.iter().any(|key| line.starts_with(key))).map(str::to_owned).collect()
+    }
+
+    /// As after a power failure: all state of version 3 locks is gone, and those who held some are told.
+    pub fn restart(&self) {
+        self.inside(&format!("rpc.nfsd 0; sleep 0.2; rpc.nfsd 4; sm-notify -f -v {ADDRESS}")).succeeds();
+    }
+}
+
+fn nodad(address: &str) -> impl Iterator<Item = &'static str> {
+    // Otherwise the address cannot be used for a second.
+    address.contains(':').then_some("nodad").into_iter()
+}
+
+impl Drop for Nfsd {
+    fn drop(&mut self) {
+        drop(self.life.take());
+        // It says good-bye to the kernel's own threads first, which would otherwise stay.
+        let gone = wait::within(wait::PATIENCE, || self.machine.try_wait().ok().flatten());
+        if gone.is_none() {
+            drop(self.machine.kill());
+            drop(self.machine.wait());
+        }
+    }
+}

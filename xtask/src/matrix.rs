@@ -1,0 +1,149 @@
+//! `cargo xtask e2e-kernels`: the end-to-end tests on each guest kernel, and one table: a row per scenario, a column per kernel.
+//!
+//! A test that needs more than this machine's kernel has (NFS, CIFS) is ignored here and runs there. Of those, a module called
+//! `thorough` is left out of `cargo xtask test`, which has no time for it.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::guest::Guest;
+use crate::kernels::{self, KERNELS};
+use crate::parallel::in_parallel;
+use crate::scenarios::{self, Scenarios};
+use crate::tally::Tally;
+use crate::{process, setup};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these kernels, such as 6.12; can be given several times
+    #[arg(short, long)]
+    kernel: Vec<String>,
+    /// Only what `cargo xtask test` runs there, too
+    #[arg(long)]
+    quick: bool,
+    /// Only these test programs, such as nfs; can be given several times
+    #[arg(short, long)]
+    program: Vec<String>,
+    /// Only tests whose name contains this
+    filter: Option<String>,
+}
+
+/// Which tests a guest runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Selection<'a> {
+    pub(crate) extent: Extent,
+    /// Only tests whose name contains this.
+    pub(crate) filter: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Neither modules called `thorough`, nor the hostile client's rows that have to be run alone: minutes in a guest.
+    Quick,
+    Thorough,
+}
+
+/// One guest runs the tests one after the other on one slow core.
+const GUEST_SECONDS: u32 = 1500;
+const GUEST_MEMORY: &str = "1536M";
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    setup::run()?;
+    kernels::run()?;
+    process::show(Command::new("cargo").args(["build", "--quiet", "--workspace", "--all-targets"]))?;
+    let programs = programs(|name| args.program.is_empty() || args.program.iter().any(|wanted| wanted == name))?;
+    let versions: Vec<_> = KERNELS.iter().map(|kernel| kernel.version).filter(|version| is_wanted(&args.kernel, version)).collect();
+    let extent = if args.quick { Extent::Quick } else { Extent::Thorough };
+    let columns = run_on(&versions, &programs, Selection { extent, filter: args.filter.as_deref() });
+    print!("{}", scenarios::table(&columns.iter().map(|column| (column.version, &column.scenarios)).collect::<Vec<_>>()));
+    let mut tally = Tally::default();
+    let mut is_whole = true;
+    for column in columns {
+        tally += column.tally;
+        if let Some(failure) = column.failure {
+            eprintln!("failed: {}: {failure:#}", column.version);
+            is_whole = false;
+        }
+    }
+    println!("{tally}");
+    Ok(if is_whole && tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn is_wanted(wanted: &[String], version: &str) -> bool {
+    wanted.is_empty() || wanted.iter().any(|one| one == version)
+}
+
+/// What became of the tests on one kernel.
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) version: &'static str,
+    pub(crate) scenarios: Scenarios,
+    pub(crate) tally: Tally,
+    /// Set if the guest did not get to the end.
+    pub(crate) failure: Option<anyhow::Error>,
+}
+
+/// All kernels at the same time: a guest has one processor.
+pub(crate) fn run_on(versions: &[&'static str], programs: &[String], selection: Selection<'_>) -> Vec<Column> {
+    in_parallel(versions, |version| run_in_guest(*version, programs, selection))
+}
+
+/// The end-to-end programs that have to do with the kernel. Cargo puts a hash into a file name, so it has to be asked.
+pub(crate) fn programs(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+    let arguments = ["test", "--quiet", "--workspace", "--all-targets", "--no-run", "--message-format=json"];
+    let messages = process::output(Command::new("cargo").args(arguments))?;
+    let programs: Vec<_> = messages.lines().filter_map(|message| test_program(message, &is_wanted)).collect();
+    if programs.is_empty() {
+        return Err(anyhow!("cargo built no such end-to-end tests"));
+    }
+    Ok(programs)
+}
+
+fn test_program(message: &str, is_wanted: &impl Fn(&str) -> bool) -> Option<String> {
+    /// What these look at is the same on every kernel, and slow where there is one processor.
+    const SAME_EVERYWHERE: [&str; 5] = ["house", "install", "layers", "packages", "registry"];
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let target = message.get("target")?;
+    let is_end_to_end = target.get("src_path")?.as_str()?.contains("/tests/e2e/");
+    let name = target.get("name")?.as_str()?;
+    let concerns_the_kernel = !SAME_EVERYWHERE.contains(&name);
+    message.get("executable")?.as_str().filter(|_| is_end_to_end && concerns_the_kernel && is_wanted(name)).map(str::to_owned)
+}
+
+fn run_in_guest(version: &'static str, programs: &[String], selection: Selection<'_>) -> Column {
+    eprintln!("guest kernel {version}");
+    let guest = Guest { kernel: version, memory: GUEST_MEMORY, timeout_seconds: GUEST_SECONDS };
+    let mut column = Column { version, scenarios: Scenarios::default(), tally: Tally::default(), failure: None };
+    let status = guest.run(&command(programs, selection), |line| {
+        let line = String::from_utf8_lossy(line);
+        print!("[{version}] {line}");
+        column.tally += Tally::of_line(&line);
+        column.scenarios.read(&line);
+    });
+    column.failure = match status.context("cannot run the guest") {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(anyhow!("the guest died, {} before that", column.tally)),
+        Err(error) => Some(error),
+    };
+    column
+}
+
+fn command(programs: &[String], selection: Selection<'_>) -> Vec<String> {
+    // The native clients proved the scenarios on this machine, and a guest has one processor, where nothing races. A failed
+    // program must not hide the others; the counts tell.
+    let each = format!(
+        r#"filter=$1 hostile=$2 slow=$3; shift 3; for program; do
+        name=${{program##*/}}; echo "{}${{name%-*}}"
+        case $name in hostile-*) rows=$hostile;; *) rows=;; esac
+        "$program" --include-ignored --test-threads=1 --color=never --skip natively $slow $filter $rows
+    done"#,
+        scenarios::PROGRAM
+    );
+    let (hostile, slow) = match selection.extent {
+        Extent::Quick => ("the_batch", "--skip=thorough"),
+        Extent::Thorough => ("", ""),
+    };
+    let fixed = ["sh", "-c", &each, "sh", selection.filter.unwrap_or_default(), hostile, slow];
+    fixed.into_iter().map(str::to_owned).chain(programs.iter().cloned()).collect()
+}
