@@ -184,7 +184,8 @@ fn version_3_over_udp_where_the_kernel_has_it() {
         command::run(&["umount", text(&request.target)]);
         is_as_native(&scene, &request, Access::ReadWrite);
     } else {
-        request.mount(&scene.host, Way::Catalogue).exits(32);
+        let last = natively.stderr.trim().lines().last().unwrap_or_default();
+        request.mount(&scene.host, Way::Catalogue).exits(32).says(last);
         scene.host.assert_nothing_left();
     }
 }

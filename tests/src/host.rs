@@ -178,8 +178,10 @@ impl Drop for Host {
 fn binary() -> PathBuf {
     let beside_us = || {
         let program = std::env::current_exe().expect("a program knows its own path");
-        // target/PROFILE/deps/TEST-HASH
-        program.ancestors().nth(2).expect("test programs are below the target directory").join("shorefast")
+        // target/PROFILE/deps/TEST-HASH, or target/PROFILE/xtask
+        let place = program.parent().expect("a program is in a directory");
+        let profile = if place.ends_with("deps") { place.parent().unwrap_or(place) } else { place };
+        profile.join("shorefast")
     };
     std::env::var_os("SHOREFAST_BIN").map_or_else(beside_us, PathBuf::from)
 }

@@ -6,6 +6,7 @@
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, anyhow};
+use shorefast_tests::{Host, client};
 
 use crate::guest::Guest;
 use crate::kernels::{self, KERNELS};
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let programs = programs(|name| args.program.is_empty() || args.program.iter().any(|wanted| wanted == name))?;
     let versions: Vec<_> = KERNELS.iter().map(|kernel| kernel.version).filter(|version| is_wanted(&args.kernel, version)).collect();
     let extent = if args.quick { Extent::Quick } else { Extent::Thorough };
-    let columns = run_on(&versions, &programs, Selection { extent, filter: args.filter.as_deref() });
+    let columns = run_on(&versions, &programs, Selection { extent, filter: args.filter.as_deref() })?;
     print!("{}", scenarios::table(&columns.iter().map(|column| (column.version, &column.scenarios)).collect::<Vec<_>>()));
     let mut tally = Tally::default();
     let mut is_whole = true;
@@ -84,9 +85,28 @@ pub(crate) struct Column {
     pub(crate) failure: Option<anyhow::Error>,
 }
 
-/// All kernels at the same time: a guest has one processor.
-pub(crate) fn run_on(versions: &[&'static str], programs: &[String], selection: Selection<'_>) -> Vec<Column> {
-    in_parallel(versions, |version| run_in_guest(*version, programs, selection))
+/// Images that only guests use. Made here, once: there, each guest would make them anew, on one slow processor.
+const IMAGES: [&str; 2] = ["packages:debian/bookworm?cifs-utils", "packages:debian/bookworm?nfs-common"];
+
+/// Several kernels at the same time: a guest has one processor.
+pub(crate) fn run_on(versions: &[&'static str], programs: &[String], selection: Selection<'_>) -> Result<Vec<Column>> {
+    // In a thread of its own, which stays on a host of its own.
+    std::thread::spawn(fill_store).join().map_err(|_| anyhow!("cannot make the images that the guests use"))?;
+    Ok(in_parallel(versions, |version| run_in_guest(*version, programs, selection)))
+}
+
+fn fill_store() {
+    let Some(host) = Host::new() else { return };
+    host.offer_packages();
+    let store = client::store().into_os_string();
+    let image = |command: &str, name: &str| {
+        host.shorefast(&["--root".as_ref(), store.as_os_str(), "image".as_ref(), command.as_ref(), name.as_ref()])
+    };
+    for name in IMAGES {
+        if image("inspect", name).code != Some(0) {
+            image("pull", name).succeeds();
+        }
+    }
 }
 
 /// The end-to-end programs that have to do with the kernel. Cargo puts a hash into a file name, so it has to be asked.

@@ -88,7 +88,7 @@ fn run_here(args: &Args) -> Result<Tally> {
 fn run_in_guests(args: &Args) -> Result<Vec<matrix::Column>> {
     let extent = if args.thorough { Extent::Thorough } else { Extent::Quick };
     let selection = Selection { extent, filter: args.filter.as_deref() };
-    let columns = matrix::run_on(&KERNELS.map(|kernel| kernel.version), &matrix::programs(|_| true)?, selection);
+    let columns = matrix::run_on(&KERNELS.map(|kernel| kernel.version), &matrix::programs(|_| true)?, selection)?;
     print!("{}", scenarios::table(&columns.iter().map(|column| (column.version, &column.scenarios)).collect::<Vec<_>>()));
     Ok(columns)
 }

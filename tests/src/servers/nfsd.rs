@@ -62,17 +62,12 @@ impl Nfsd {
     fn connect(&self) {
         let pid = self.first_process().to_string();
         command::run(&["ip", "link", "add", "client0", "type", "veth", "peer", "name", "server0", "netns", &pid]);
-        for (address, on) in [(CLIENT, "24"), (CLIENT_6, "64")] {
-            command::run(
-                &["ip", "address", "add", &format!("{address}/{on}"), "dev", "client0"]
-                    .into_iter()
-                    .chain(nodad(address))
-                    .collect::<Vec<_>>(),
-            );
+        // Otherwise an address of version 6 cannot be used for a second.
+        for (address, more) in [(CLIENT, "/24"), (CLIENT_6, "/64 nodad")] {
+            command::run(&["sh", "-ec", &format!("ip address add dev client0 {address}{more}")]);
         }
-        for (address, on) in [(ADDRESS, "24"), (ADDRESS_6, "64")] {
-            let nodad = nodad(address).collect::<Vec<_>>().join(" ");
-            self.inside(&format!("ip address add {address}/{on} dev server0 {nodad}")).succeeds();
+        for (address, more) in [(ADDRESS, "/24"), (ADDRESS_6, "/64 nodad")] {
+            self.inside(&format!("ip address add dev server0 {address}{more}")).succeeds();
         }
         self.inside("ip link set server0 up").succeeds();
         command::run(&["ip", "link", "set", "client0", "up"]);
@@ -108,11 +103,6 @@ impl Nfsd {
     pub fn restart(&self) {
         self.inside(&format!("rpc.nfsd 0; sleep 0.2; rpc.nfsd 4; sm-notify -f -v {ADDRESS}")).succeeds();
     }
-}
-
-fn nodad(address: &str) -> impl Iterator<Item = &'static str> {
-    // Otherwise the address cannot be used for a second.
-    address.contains(':').then_some("nodad").into_iter()
 }
 
 impl Drop for Nfsd {

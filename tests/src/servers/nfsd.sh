@@ -10,8 +10,8 @@ touch /var/lib/nfs/etab /var/lib/nfs/rmtab
 chown statd /var/lib/nfs /var/lib/nfs/sm /var/lib/nfs/sm.bak
 # Without these, the first lock waits for most of a minute: clients of before a restart could want theirs back.
 modprobe -a lockd nfsd
-echo 3 >/sys/module/lockd/parameters/nlm_timeout
-echo 3 >/sys/module/lockd/parameters/nlm_grace_period
+printf 3 >/sys/module/lockd/parameters/nlm_timeout
+printf 3 >/sys/module/lockd/parameters/nlm_grace_period
 mount -t nfsd nfsd /proc/fs/nfsd
 mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
 rpcbind -w
