@@ -190,6 +190,201 @@ fn version_3_over_udp_where_the_kernel_has_it() {
     }
 }
 
+/// Locks of version 3: rpcbind and rpc.statd run beside the mounts, from the client's image.
+mod locks {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use shorefast_tests::command::Running;
+    use shorefast_tests::processes::Process;
+    use shorefast_tests::wait;
+
+    const SERVICES: [&str; 2] = ["rpcbind", "rpc.statd"];
+
+    fn services(host: &Host) -> Vec<Process> {
+        let is_one = |process: &Process| process.status("Name").is_some_and(|name| SERVICES.contains(&name.as_str()));
+        let mut found: Vec<_> = host.sandboxed().into_iter().filter(is_one).collect();
+        found.sort();
+        found
+    }
+
+    fn service(host: &Host, name: &str) -> Option<Process> {
+        services(host).into_iter().find(|process| process.status("Name").as_deref() == Some(name))
+    }
+
+    fn mount(scene: &Scene, target: &str) -> std::path::PathBuf {
+        let target = scene.host.directory(target);
+        let request = Request::new(&scene.client, "nfs", scene.source_3(""), &target).options("vers=3");
+        request.mount(&scene.host, Way::Catalogue).succeeds();
+        target
+    }
+
+    /// Dropped: the lock is free.
+    struct Held(Option<Running>);
+
+    fn hold(file: &Path) -> Held {
+        let mut command = Command::new("flock");
+        let sign = file.with_extension("held");
+        command.args(["--exclusive", "--timeout", "20", text(file), "sh", "-c", "touch $0; exec sleep 600", text(&sign)]).process_group(0);
+        let held = Held(Some(Running::start(command)));
+        wait::until("the lock", || sign.exists().then_some(()));
+        fs::remove_file(sign).expect("a file can be removed");
+        held
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            // The program that it runs has the lock, too.
+            if let Some(running) = self.0.take() {
+                running.interrupt();
+                drop(running.finish());
+            }
+        }
+    }
+
+    impl Scene {
+        /// Another client, on the server's machine, with what that has installed.
+        fn other_client_gets_the_lock(&self) -> bool {
+            let share = text(&self.server.share);
+            let script = format!(
+                "mkdir -p /run/other; mountpoint -q /run/other || mount -t nfs -o vers=3 127.0.0.1:{share} /run/other
+                 timeout 15 flock --exclusive --nonblock /run/other/greeting true"
+            );
+            self.server.inside(&script).code == Some(0)
+        }
+
+        fn other_client_leaves(&self) {
+            self.server.inside("umount /run/other").succeeds();
+        }
+    }
+
+    /// The first mount starts them, all share them, the last ends them; and the locks are the server's.
+    #[test]
+    #[ignore = "needs a kernel with NFS"]
+    fn exclude_other_clients_and_services_live_as_long_as_needed() {
+        let Some(scene) = Scene::new() else { return };
+        let first = mount(&scene, "first");
+        let running = services(&scene.host);
+        assert_eq!(running.len(), 2, "{running:?}");
+        for process in &running {
+            for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+                assert_eq!(process.status(set).as_deref(), Some("0000000000000000"), "{}", process.describe());
+            }
+            assert_eq!(process.status("NoNewPrivs").as_deref(), Some("1"));
+        }
+        let second = mount(&scene, "second");
+        assert_eq!(services(&scene.host), running, "one instance for all");
+        command::run(&["umount", text(&second)]);
+
+        let held = hold(&first.join("greeting"));
+        assert!(!scene.other_client_gets_the_lock(), "two clients have one lock");
+        drop(held);
+        wait::until("the other client to get the lock", || scene.other_client_gets_the_lock().then_some(()));
+        scene.other_client_leaves();
+        assert_eq!(services(&scene.host), running, "somebody needs them still");
+        command::run(&["umount", text(&first)]);
+        scene.host.assert_nothing_left();
+    }
+
+    mod thorough {
+        use super::*;
+        use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+
+        #[test]
+        #[ignore = "needs a kernel with NFS"]
+        fn are_refused_where_nothing_can_keep_them() {
+            let Some(scene) = Scene::new() else { return };
+            // Somebody has the port, and is no rpcbind.
+            let squatters = (TcpListener::bind((Ipv4Addr::UNSPECIFIED, 111)), UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 111)));
+            let target = scene.host.directory("target");
+            let request = Request::new(&scene.client, "nfs", scene.source_3(""), &target).options("vers=3,retry=0");
+            let said = request.mount(&scene.host, Way::Catalogue).exits(32);
+            for part in ["port 111", "vers=4", "nolock"] {
+                assert!(said.stderr.contains(part), "{part} is not in {}", said.stderr);
+            }
+            assert_eq!(mountinfo::at(&target), []);
+            drop(squatters);
+            scene.host.assert_nothing_left();
+        }
+
+        #[test]
+        #[ignore = "needs a kernel with NFS"]
+        fn survive_a_restart_of_the_server() {
+            let Some(scene) = Scene::new() else { return };
+            let target = mount(&scene, "target");
+            let held = hold(&target.join("greeting"));
+            scene.server.restart();
+            // Until then the server gives a lock to those only who had it before.
+            std::thread::sleep(std::time::Duration::from_secs(5));
+            assert!(!scene.other_client_gets_the_lock(), "the server's restart lost the lock");
+            drop(held);
+            wait::until("the other client to get the lock", || scene.other_client_gets_the_lock().then_some(()));
+            scene.other_client_leaves();
+            command::run(&["umount", text(&target)]);
+            scene.host.assert_nothing_left();
+        }
+
+        #[test]
+        #[ignore = "needs a kernel with NFS"]
+        fn survive_the_death_of_each_service() {
+            let Some(scene) = Scene::new() else { return };
+            let target = mount(&scene, "target");
+            for name in SERVICES {
+                let before = service(&scene.host, name).expect("it runs");
+                before.signal(rustix::process::Signal::KILL);
+                wait::until("the service to run again", || service(&scene.host, name).filter(|process| *process != before));
+                wait::until("all to be registered", || {
+                    let mut command = Command::new("rpcinfo");
+                    command.args(["-p", "127.0.0.1"]);
+                    let list = command::finish(command).stdout;
+                    ["100024", "100021"].iter().all(|program| list.contains(program)).then_some(())
+                });
+                let held = hold(&target.join("greeting"));
+                assert!(!scene.other_client_gets_the_lock(), "two clients have one lock");
+                scene.other_client_leaves();
+                drop(held);
+            }
+            command::run(&["umount", text(&target)]);
+            scene.host.assert_nothing_left();
+        }
+
+        #[test]
+        #[ignore = "needs a kernel with NFS"]
+        fn use_the_services_of_the_host() {
+            let Some(scene) = Scene::new() else { return };
+            for directory in ["/run/rpcbind", "/var/lib/nfs/sm", "/var/lib/nfs/sm.bak"] {
+                fs::create_dir_all(directory).expect("a writable host");
+            }
+            command::run(&["rpcbind"]);
+            command::run(&["rpc.statd", "--no-notify"]);
+            scene.host.settle();
+            let request = scene.request("nfs", &scene.source_3(""), "vers=3");
+            is_as_native(&scene, &request, Access::ReadWrite);
+            request.mount(&scene.host, Way::Catalogue).succeeds();
+            assert_eq!(services(&scene.host), [], "the host has its own");
+            command::run(&["umount", text(&request.target)]);
+            scene.host.assert_nothing_left();
+        }
+
+        /// A service that starts anew must not tell the world that the host did.
+        #[test]
+        #[ignore = "needs a kernel with NFS"]
+        fn a_restart_is_no_reboot() {
+            let Some(scene) = Scene::new() else { return };
+            let state = shorefast_tests::client::store().join("services/nfs/rpc.statd/state");
+            let mut seen = Vec::new();
+            for _ in 0..2 {
+                let target = mount(&scene, "target");
+                seen.push(fs::read(&state).expect("statd keeps its state"));
+                command::run(&["umount", text(&target)]);
+                scene.host.assert_nothing_left();
+            }
+            assert_eq!(seen[0], seen[1]);
+        }
+    }
+}
+
 /// On this machine's kernel the same call ends before anything is asked of the network, or fetched.
 #[test]
 fn a_kernel_without_nfs_is_named() {

@@ -3,6 +3,7 @@
 //! One file per chore; a new chore is a file with a `pub(crate) fn run(&Args) -> Result<ExitCode>` and a line in `Chore`.
 
 mod bench;
+mod bench_kernels;
 mod fuzz;
 mod generate;
 mod guest;
@@ -59,6 +60,8 @@ enum Chore {
     Bench(bench::Args),
     /// Run the scenarios of a Kubernetes node on a real cluster of one node
     E2eK8s(k8s::Args),
+    /// Measure how fast kernel filesystems are mounted on the guest kernels, beside native clients
+    BenchKernels(bench_kernels::Args),
     /// Write man pages and completions
     Generate(generate::Args),
     /// End the guest machine that this runs in; the last thing that its init does
@@ -87,6 +90,7 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Fuzz(args) => return fuzz::run(args),
         Chore::Bench(args) => return bench::run(args),
         Chore::E2eK8s(args) => return k8s::run(args),
+        Chore::BenchKernels(args) => return bench_kernels::run(args),
         Chore::Generate(args) => generate::run(args)?,
         Chore::PowerOff => guest::power_off()?,
     }

@@ -30,12 +30,12 @@ impl Scenarios {
             self.running = None;
             return;
         }
-        let rest = match line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) {
+        let rest = match line.strip_prefix("test ").and_then(|line| line.split_once(" ...")) {
             Some((name, rest)) => {
                 let name = format!("{}: {}", self.program, name.replace('_', " "));
                 self.outcomes.insert(name.clone(), Outcome::Unfinished);
                 self.running = Some(name);
-                rest
+                rest.trim_start()
             }
             None => line,
         };

@@ -24,6 +24,17 @@ pub struct Broker<'a> {
     made: u32,
     mounted: Option<Mounted>,
     refused: Vec<Refusal>,
+    services: Option<Services<'a>>,
+    services_failed: Option<String>,
+}
+
+/// Starts what the client's mount needs beside it, or says why not.
+struct Services<'a>(&'a mut (dyn FnMut() -> Result<(), String> + 'a));
+
+impl std::fmt::Debug for Services<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Services")
+    }
 }
 
 /// The client's mount: nobody on the host sees it yet. Dropped: never will.
@@ -35,6 +46,8 @@ pub struct Mounted {
     pub source: Vec<u8>,
     /// Served by the client, in contrast to a kernel filesystem, which outlives it.
     pub is_fuse: bool,
+    /// It needs the client's services as long as it lives.
+    pub uses_services: bool,
 }
 
 /// A client that floods us with bad calls must not fill our memory with reasons.
@@ -42,7 +55,13 @@ const REMEMBERED_REFUSALS: usize = 16;
 
 impl<'a> Broker<'a> {
     pub fn new(listener: OwnedFd, policy: &'a Policy, view: View) -> Self {
-        Self { listener, policy, view, made: 0, mounted: None, refused: Vec::new() }
+        Self { listener, policy, view, made: 0, mounted: None, refused: Vec::new(), services: None, services_failed: None }
+    }
+
+    /// Whom the client's asking for services reaches.
+    pub fn with_services(mut self, start: &'a mut (dyn FnMut() -> Result<(), String> + 'a)) -> Self {
+        self.services = Some(Services(start));
+        self
     }
 
     /// Readable when a call waits.
@@ -57,6 +76,11 @@ impl<'a> Broker<'a> {
     /// What was not performed, oldest first.
     pub fn refused(&self) -> &[Refusal] {
         &self.refused
+    }
+
+    /// Why the services that the client asked for do not run. It cannot mount what it wants without them.
+    pub fn services_failed(&self) -> Option<&str> {
+        self.services_failed.as_deref()
     }
 
     /// Takes one waiting call and answers it.
@@ -106,6 +130,7 @@ impl<'a> Broker<'a> {
             return Err(Refusal::policy(Errno::PERM, format!("the client made more than {} mounts", self.policy.mounts)));
         }
         match self.copy(notification)? {
+            Call::Mount(call) if call.fstype == sys::shim::ASK => self.start_services(),
             Call::Mount(call) => self.mount(notification, &call),
             Call::Umount { target, .. } => {
                 Err(Refusal::policy(Errno::INVAL, format!("the client has nothing mounted at {:?}", path(&target))))
@@ -134,8 +159,25 @@ impl<'a> Broker<'a> {
         let mount = perform::mount(&order, &self.listener, notification, &self.view)?;
         let identity = sys::mount::identify(mount.as_fd()).inspect_err(|_| drop(self.view.hide()))?;
         self.made += 1;
-        self.mounted = Some(Mounted { mount, identity, fstype: order.full_type(), source: order.source.clone(), is_fuse: order.is_fuse() });
+        self.mounted = Some(Mounted {
+            mount,
+            identity,
+            fstype: order.full_type(),
+            source: order.source.clone(),
+            is_fuse: order.is_fuse(),
+            uses_services: self.policy.services_used_by(&call.data),
+        });
         Ok(())
+    }
+
+    /// Once: a client that asks again gets no other answer.
+    fn start_services(&mut self) -> Result<(), Refusal> {
+        let Services(start) =
+            self.services.take().ok_or_else(|| Refusal::policy(Errno::PERM, "the client asked for services that it does not have"))?;
+        start().map_err(|reason| {
+            self.services_failed = Some(reason);
+            Refusal::policy(Errno::AGAIN, "the client's services do not run")
+        })
     }
 
     fn roll_back(&mut self) {

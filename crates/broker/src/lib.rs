@@ -5,6 +5,7 @@
 //! ([`policy`]), build the superblock ourselves ([`perform`]) and answer. The kernel never reads
 //! again what we judged, and there is no answer that lets it continue the call.
 
+pub mod doorman;
 pub mod broker;
 pub mod perform;
 pub mod view;
@@ -16,6 +17,7 @@ pub mod memory;
 pub mod error;
 
 pub use broker::{Broker, Mounted};
+pub use doorman::{Door, Doorman};
 pub use error::{Error, Refusal};
 pub use policy::Policy;
 pub use view::View;

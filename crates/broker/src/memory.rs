@@ -40,6 +40,13 @@ impl Memory {
         Err(Errno::NAMETOOLONG)
     }
 
+    /// Exactly as many bytes.
+    pub fn bytes(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, address).map_err(|_| Errno::FAULT)?;
+        Ok(bytes)
+    }
+
     /// Like [`Memory::string`]; a NULL pointer is `None`.
     pub fn optional_string(&self, address: u64, limit: usize) -> Result<Option<Vec<u8>>, Errno> {
         if address == 0 { Ok(None) } else { self.string(address, limit).map(Some) }

@@ -21,8 +21,19 @@ pub struct Policy {
     /// Whom the host sees as the mount's owner: FUSE lets only that user in unless the client
     /// says allow_other.
     pub owner: Owner,
+    /// When a mount needs the client's services.
+    pub services: Option<ServiceUse>,
     /// A client that sees its source at another path is corrected in the host's mount table.
     pub source_seen_as: Option<SourceAlias>,
+}
+
+/// Options that tell, as the client writes them for the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ServiceUse {
+    /// One of these is there,
+    pub with: Vec<String>,
+    /// and none of these.
+    pub unless: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -77,6 +88,13 @@ impl Policy {
         Ok(Order { fstype, subtype, source, flags: asked.and(&caller), options })
     }
 
+    /// Whether a mount with these options needs the client's services as long as it lives.
+    pub fn services_used_by(&self, data: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(data);
+        let has = |wanted: &[String]| text.split(',').any(|option| wanted.iter().any(|one| one == option));
+        self.services.as_ref().is_some_and(|used| has(&used.with) && !has(&used.unless))
+    }
+
     fn allows(&self, fstype: &str) -> bool {
         let subtype_ok = |subtype: &str| !subtype.is_empty() && subtype.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.+".contains(&b));
         self.kernel_types
@@ -117,6 +135,7 @@ mod tests {
             mounts: 1,
             flags: 0,
             owner: Owner { uid: 7, gid: 8 },
+            services: None,
             source_seen_as: None,
         }
     }
@@ -168,6 +187,18 @@ mod tests {
         let order = policy.judge(&call("tmpfs", 0, "")).unwrap();
         assert_eq!(order.flags.superblock, ["ro"]);
         assert!(order.flags.word() & libc::MS_NOEXEC != 0);
+    }
+
+    #[test]
+    fn options_tell_whether_services_are_used() {
+        let words = |text: &[&str]| text.iter().map(|word| (*word).to_owned()).collect();
+        let used = ServiceUse { with: words(&["vers=3", "v3"]), unless: words(&["nolock"]) };
+        let policy = Policy { services: Some(used), ..policy(&["nfs"]) };
+        for (options, uses) in
+            [("addr=1,vers=3", true), ("v3", true), ("vers=3,nolock", false), ("vers=4.2", false), ("xvers=3", false), ("", false)]
+        {
+            assert_eq!(policy.services_used_by(options.as_bytes()), uses, "{options}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use shorefast_broker::Door;
 use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File};
 
@@ -23,7 +24,7 @@ pub struct Definition {
     /// The name under which the helper is run, if it is not that of its file.
     pub arg0: Option<String>,
     pub kernel_types: Vec<String>,
-    pub services: Vec<String>,
+    pub services: Option<Services>,
     pub source: Source,
     /// What the client gets whatever the caller says: `name` or `name=value`.
     pub options: Vec<String>,
@@ -49,7 +50,7 @@ pub struct Layer {
     pub command: Option<Vec<String>>,
     pub arg0: Option<String>,
     pub kernel_types: Option<Vec<String>>,
-    pub services: Option<Vec<String>>,
+    pub services: Option<Services>,
     pub source: Option<Source>,
     pub options: Option<Vec<String>>,
     pub files: Option<Vec<String>>,
@@ -63,6 +64,48 @@ pub struct Layer {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub provide: BTreeMap<PathBuf, String>,
+}
+
+/// Daemons of the client's image that some of its mounts need: one instance for all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Services {
+    /// The program by which the client asks for them; inside, ours stands in its place.
+    pub asked_by: PathBuf,
+    /// A mount with one of these options needs them as long as it lives,
+    pub used_with: Vec<String>,
+    /// unless it has one of these.
+    #[serde(default)]
+    pub unless: Vec<String>,
+    /// In the order in which they start.
+    pub run: Vec<Service>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    pub name: String,
+    pub command: Vec<String>,
+    /// More arguments when it starts again without a reboot in between.
+    #[serde(default)]
+    pub again: Vec<String>,
+    /// The RPC program that answers when it runs. One that the host runs already is used.
+    pub program: u32,
+    /// Ports, socket paths, or `reserved`.
+    #[serde(default)]
+    pub binds: Vec<String>,
+    /// Sockets of the host that it gets to see.
+    #[serde(default)]
+    pub sockets: Vec<PathBuf>,
+    /// A directory that is kept for it, for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PathBuf>,
+    /// Directories in there that it expects.
+    #[serde(default)]
+    pub state_directories: Vec<String>,
+    /// Files that it needs besides the image's, as in `provide`.
+    #[serde(default)]
     pub provide: BTreeMap<PathBuf, String>,
 }
 
@@ -200,7 +243,7 @@ impl Layer {
             command,
             arg0: self.arg0,
             kernel_types: self.kernel_types.unwrap_or_else(|| vec!["fuse".to_owned()]),
-            services: self.services.unwrap_or_default(),
+            services: self.services.map(Services::checked).transpose()?,
             source: self.source.unwrap_or_default(),
             options: self.options.unwrap_or_default(),
             files: self.files.unwrap_or_default(),
@@ -213,6 +256,51 @@ impl Layer {
             env: self.env,
             provide: self.provide,
         })
+    }
+}
+
+impl Services {
+    fn checked(self) -> Result<Self, String> {
+        let is_name = |name: &str| {
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) && !name.starts_with('.')
+        };
+        for service in &self.run {
+            let wrong = |what: &str| format!("key `services`: {:?}: {what}", service.name);
+            if !is_name(&service.name) {
+                return Err(wrong("a name has letters, digits, dots and dashes"));
+            }
+            service.provide.keys().try_for_each(|path| check_provided(path))?;
+            if service.command.is_empty() {
+                return Err(wrong("a command is needed"));
+            }
+            if !service.state_directories.iter().all(|name| is_name(name)) {
+                return Err(wrong("`state_directories` are plain names"));
+            }
+            for path in service.state.iter().chain(&service.sockets) {
+                let file = File { inside: path.clone(), content: Content::Text(String::new()) };
+                if !path.is_absolute()
+                    || !file.is_ours()
+                    || !path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+                {
+                    return Err(wrong("paths are absolute, and below /run, /tmp, /root or /var"));
+                }
+            }
+            if let Some(bad) = service.binds.iter().find(|bind| door(bind).is_none()) {
+                return Err(wrong(&format!("{bad:?} is neither a port below 1024, nor a path below /run, nor `reserved`")));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// `111`, `reserved`, or `/run/x.sock`, which is the same on the host.
+pub fn door(text: &str) -> Option<Door> {
+    let path = Path::new(text);
+    let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    match text {
+        "reserved" => Some(Door::ReservedPort),
+        _ if path.starts_with("/run") && is_plain => Some(Door::Socket { inside: path.to_owned(), outside: path.to_owned() }),
+        _ => text.parse().ok().filter(|port| (1..1024).contains(port)).map(Door::Port),
     }
 }
 
@@ -293,8 +381,22 @@ mod tests {
         assert_eq!(definition.namespaces.user, Namespace::Private);
     }
 
+    const SERVICE: &str =
+        "[services]\nasked_by = \"/bin/ask\"\nused_with = []\n[[services.run]]\nname = \"a\"\ncommand = [\"a\"]\nprogram = 1\n";
+
+    #[test]
+    fn doors() {
+        assert_eq!(door("111"), Some(Door::Port(111)));
+        assert_eq!(door("reserved"), Some(Door::ReservedPort));
+        assert_eq!(door("/run/x.sock"), Some(Door::Socket { inside: "/run/x.sock".into(), outside: "/run/x.sock".into() }));
+        for bad in ["", "0", "1024", "-1", "x", "/etc/x", "/run/../etc/x", "run/x"] {
+            assert_eq!(door(bad), None, "{bad}");
+        }
+    }
+
     #[test]
     fn mistakes_are_named() {
+        let with_service = ["binds = [\"99999\"]", "state = \"/etc\""].map(|key| format!("types = [\"a\"]\n{SERVICE}{key}\n"));
         let rows = [
             ("an unknown key", "types = [\"a\"]\ntpyes = 1", "line 2"),
             ("a key that looks like one", "types = [\"a\"]\ntpyes = 1", "did you mean `types`?"),
@@ -308,6 +410,8 @@ mod tests {
             ("a size that overflows", "types = [\"a\"]\nlimits = { memory = \"99999999999T\" }", "no size"),
             ("host pids with private users", "types = [\"a\"]\nnamespaces = { pid = \"host\", user = \"private\" }", "namespaces"),
             ("a file over the image's programs", "types = [\"a\"]\nprovide = { \"/usr/bin/x\" = \"\" }", "provide"),
+            ("a service at a port that is none", with_service[0].as_str(), "99999"),
+            ("a service's state anywhere", with_service[1].as_str(), "services"),
             ("a file that climbs", "types = [\"a\"]\nprovide = { \"/etc/../usr/x\" = \"\" }", "provide"),
         ];
         for (name, text, part) in rows {

@@ -61,6 +61,10 @@ pub enum Error {
     ClientEnded { said: Said },
     #[error("not done after {seconds} s: {waiting_for}{said}")]
     Deadline { seconds: u64, waiting_for: &'static str, said: Said },
+    #[error("cannot run the service {name}: {problem}")]
+    Service { name: String, problem: String },
+    #[error("this mount needs services beside it: {problem}")]
+    NoServices { problem: String },
     #[error("cannot wait for the client")]
     Wait(#[source] sys::Error),
     #[error("cannot enter the mount namespace {path:?}")]
@@ -168,6 +172,9 @@ impl Error {
             Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
             Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint(),
             Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",
+            Self::NoServices { .. } => {
+                "for the locks of NFS version 3: use version 4 (vers=4.2), which needs none, or say nolock for locks that only this host sees"
+            }
             Self::NotServing { .. } | Self::ClientEnded { .. } => {
                 "run the client in the foreground with its debug option to see why it ended"
             }

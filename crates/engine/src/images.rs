@@ -5,7 +5,7 @@ use shorefast_image::{Digest, Store};
 
 use crate::error::Error;
 use crate::record::Records;
-use crate::state;
+use crate::{services, state};
 
 /// Which images are in use, and by which targets. A mount that is being made counts; a record whose
 /// mount is gone does not.
@@ -19,6 +19,11 @@ pub fn users(records: &Records) -> Result<Users, Error> {
     for record in records.all()? {
         if let Some(digest) = record.digest.filter(|_| state::of(&record).is_some()) {
             add(digest, record.target.display().to_string());
+        }
+    }
+    for running in services::record::all(records) {
+        if let Some(digest) = running.service.digest {
+            add(digest, format!("the service {}", running.service.name));
         }
     }
     Ok(users)

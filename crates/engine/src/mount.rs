@@ -19,7 +19,7 @@ use crate::plan::ClientPlan;
 use crate::record::{Begun, Process, Record, Records};
 use crate::serve::{self, Terms};
 use crate::start::{self, Started};
-use crate::{Host, Plan, host_mount, kernel, reconcile};
+use crate::{Host, Plan, host_mount, kernel, reconcile, services};
 
 /// Starts setting up a sandbox. Called first of all: what it does needs no plan.
 pub fn prepare() -> Result<Nest, Error> {
@@ -41,6 +41,14 @@ pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
 }
 
 fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
+    let result = make(plan, host, nest);
+    if plan.services.is_some() {
+        services::settle(&Records::at(&host.run_dir));
+    }
+    result
+}
+
+fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let target = attach::open(&plan.target, plan.namespace.as_deref())?;
     kill_point::pass(Point::TargetOpened);
     kernel::require_any(&plan.policy.kernel_types)?;
@@ -62,7 +70,14 @@ fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Err
     // What others left behind; now, because the client takes its time.
     reconcile::abandoned(&records)?;
 
-    let mut broker = Broker::new(listener, &plan.policy, view);
+    let mut start_services = || {
+        let planned = plan
+            .services
+            .as_ref()
+            .map(|of_client| services::plan::make(of_client, &plan.client, &image.rootfs, begun.digest, host.images.root()));
+        services::ensure(&records, &planned.unwrap_or_default(), deadline).map_err(|error| error.to_string())
+    };
+    let mut broker = Broker::new(listener, &plan.policy, view).with_services(&mut start_services);
     let log = records.log(&begun.id);
     let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target };
     let commit = |mounted: &Mounted| begun.commit(&describe(plan, &target, &begun, mounted, &client, &keeper, &cgroup.0)?);
@@ -71,6 +86,9 @@ fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Err
     kill_point::pass(Point::Served);
     let attached = attach::at(&mounted.mount, mounted.identity, &target)?;
     kill_point::pass(Point::Attached);
+    if mounted.uses_services {
+        services::remember(&records);
+    }
     if mounted.is_fuse {
         keeper.release().map_err(Error::Keeper)?;
         kill_point::pass(Point::KeeperReleased);
@@ -125,6 +143,7 @@ fn describe(
         host_processes: Record::shares_processes(plan.spec.processes),
         cgroup: cgroup.clone(),
         keep_dead: Record::keeps_dead(plan.on_exit),
+        uses_services: mounted.uses_services,
     })
 }
 

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shorefast_broker::Policy;
-use shorefast_broker::policy::{Owner, SourceAlias};
+use shorefast_broker::policy::{Owner, ServiceUse, SourceAlias};
 use shorefast_image::Reference;
 use shorefast_sandbox::Spec;
 use shorefast_sandbox::cgroup::Limits;
-use shorefast_sandbox::spec::{self, Content, File, Identity, Processes};
+use shorefast_sandbox::spec::{self, Content, File, Identity, Processes, Role};
 
 use crate::client::{self, Client, Origin};
 use crate::configuration::Configuration;
-use crate::definition::{Daemon, Definition, Namespace, OnExit, Source};
+use crate::definition::{Daemon, Definition, Namespace, OnExit, Services, Source};
 use crate::error::Error;
 use crate::host_helper;
 use crate::host_mount::HostPlan;
@@ -46,6 +46,8 @@ pub struct ClientPlan {
     pub image: Reference,
     pub spec: Spec,
     pub policy: Policy,
+    /// What runs beside some of the client's mounts.
+    pub services: Option<Services>,
     pub limits: Limits,
     pub daemon: Daemon,
     pub on_exit: OnExit,
@@ -128,6 +130,9 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         processes: if definition.namespaces.pid == Namespace::Host { Processes::Host } else { Processes::Own },
         source: source_path.clone(),
         files,
+        shown: Vec::new(),
+        stand_ins: definition.services.iter().map(|services| services.asked_by.clone()).collect(),
+        role: Role::Client,
         scratch_bytes: definition.scratch_bytes,
     };
     let policy = Policy {
@@ -135,9 +140,14 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         mounts: definition.mounts,
         flags: options.flags,
         owner: context.owner,
+        services: definition
+            .services
+            .as_ref()
+            .map(|services| ServiceUse { with: services.used_with.clone(), unless: services.unless.clone() }),
         source_seen_as: source_path.map(|path| SourceAlias { inside: spec::SOURCE.into(), outside: path.into_os_string().into_vec() }),
     };
     Ok(ClientPlan {
+        services: definition.services.clone(),
         limits: definition.limits,
         target: std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone()),
         shown_options: options::join_redacted(&items),
@@ -259,6 +269,7 @@ impl ClientPlan {
             "source_path": self.spec.source.as_ref().map(|path| shown(path.as_os_str())),
             "files": files,
             "kernel_types": self.policy.kernel_types,
+            "services": self.services.iter().flat_map(|services| &services.run).map(|service| &service.name).collect::<Vec<_>>(),
             "mounts": self.policy.mounts,
             "flags": flag_names(self.policy.flags),
             "owner": self.policy.owner,

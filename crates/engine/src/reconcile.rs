@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use shorefast_image::Store;
 use shorefast_sandbox::Cgroup;
-use shorefast_sandbox::spec::Ids;
 
 use crate::error::Error;
-use crate::record::{self, Process, Record, Records};
+use crate::record::{self, Record, Records};
 use crate::state::{self, State};
+use crate::{end, services};
 
 /// What a reconciliation did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -35,6 +35,7 @@ pub fn all(records: &Records, images: &Store) -> Result<Report, Error> {
             report.ended.push(record.id);
         }
     }
+    services::reconcile(records);
     Ok(report)
 }
 
@@ -58,7 +59,7 @@ pub fn abandoned(records: &Records) -> Result<Vec<String>, Error> {
 /// Ends and removes whatever there is of a mount that was never completed.
 fn undo(records: &Records, id: &str, record: Option<&Record>) {
     if let (Some(ids), Some(maker)) = (record::ids_of(id), records.maker(id)) {
-        end_sandbox(ids, maker.started);
+        end::sandbox(ids, maker.started);
     }
     match record {
         Some(record) => clean_up(records, record),
@@ -73,6 +74,7 @@ fn undo(records: &Records, id: &str, record: Option<&Record>) {
 pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
     match records.get(id)? {
         // No record: the maker is dead or about to be, whatever /proc still says.
+        None if services::is_one(records, id) => return services::ended(records, id),
         None => undo(records, id, None),
         Some(record) if record.keep_dead && state::of(&record) == Some(State::Dead) => {}
         Some(record) => clean_up(records, &record),
@@ -85,42 +87,15 @@ pub fn clean_up(records: &Records, record: &Record) {
     if let (Some(ids), Some(init)) = (record::ids_of(&record.id), record.init)
         && (record.host_processes || init.is_alive())
     {
-        end_sandbox(ids, init.started);
+        end::sandbox(ids, init.started);
     }
     // Exactly this mount, wherever it is now; never what others have put there.
     let _ = state::in_its_namespace(record, || shorefast_sys::mount::detach(&record.mount.into()));
     remove_cgroup(&record.cgroup);
     records.remove(&record.id);
-}
-
-/// Kills every process of a sandbox: by its ids, which nothing else in this run directory has, and
-/// only those that started with it or later. A sandbox of another run directory could have the
-/// same ids by chance.
-fn end_sandbox(ids: Ids, since: u64) {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while Instant::now() < deadline {
-        let processes = processes_of(ids).into_iter().filter(|process| process.started >= since);
-        let pids: Vec<_> = processes.filter_map(|process| rustix::process::Pid::from_raw(process.pid)).collect();
-        if pids.is_empty() {
-            return;
-        }
-        for pid in pids {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    if record.uses_services {
+        services::release(records);
     }
-}
-
-fn processes_of(ids: Ids) -> Vec<Process> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let belongs = |pid: i32| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_ascii_whitespace().next()?.parse().ok())?;
-        if ids.contain(uid) { Process::of(pid) } else { None }
-    };
-    entries.flatten().filter_map(|entry| belongs(entry.file_name().to_str()?.parse().ok()?)).collect()
 }
 
 /// Groups can be removed only after their last process is gone, which takes a moment.

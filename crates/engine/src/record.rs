@@ -51,6 +51,9 @@ pub struct Record {
     pub host_processes: bool,
     pub cgroup: Cgroup,
     pub keep_dead: bool,
+    /// It needs its client's services as long as it lives.
+    #[serde(default)]
+    pub uses_services: bool,
 }
 
 /// The kernel's name for a mount, in a file.
@@ -155,7 +158,7 @@ impl Records {
                 result => drop(result.map_err(|error| self.error(error))?),
             }
             let begun = |log| Begun { records: self, ids: Ids::of_slot(slot), digest: owner.digest, id: id.clone(), log, done: false };
-            if self.path(&id).exists() {
+            if self.path(&id).exists() || self.service(&id).exists() {
                 let _ = fs::remove_file(self.starting(&id));
                 continue;
             }
@@ -163,6 +166,20 @@ impl Records {
             let log = log.inspect_err(|_| drop(fs::remove_file(self.starting(&id)))).map_err(|error| self.error(error))?;
             return Ok(begun(log.into()));
         }
+    }
+
+    /// Where a service with this id has its record.
+    pub fn service(&self, id: &str) -> PathBuf {
+        self.services().join(format!("{id}.json"))
+    }
+
+    pub fn services(&self) -> PathBuf {
+        self.directory.join("services")
+    }
+
+    /// Whether somebody is making a mount.
+    pub fn is_anything_being_made(&self) -> Result<bool, Error> {
+        Ok(self.names(&self.directory.join("starting"))?.iter().any(|id| self.is_being_made(id)))
     }
 
     pub fn log(&self, id: &str) -> PathBuf {
@@ -234,6 +251,7 @@ impl Records {
         // Only when empty, and made again when needed. Each is tried: another process may have
         // removed the inner one already.
         let _ = fs::remove_dir(self.directory.join("starting"));
+        let _ = fs::remove_dir(self.services());
         let _ = fs::remove_dir(&self.directory);
     }
 

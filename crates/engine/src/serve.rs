@@ -128,6 +128,9 @@ impl Progress {
         if calls {
             broker.answer_next().map_err(|error| Failure::Other(Error::Broker(error)))?;
             kill_point::pass(Point::CallAnswered);
+            if let Some(problem) = broker.services_failed() {
+                return Err(Failure::Other(Error::NoServices { problem: problem.to_owned() }));
+            }
         } else if word {
             // Only when no call waits: a helper's last call comes before its end.
             self.helper = Some(helper_status(client)?);

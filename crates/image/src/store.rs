@@ -99,6 +99,11 @@ impl Store {
         Self { root: root.into(), limits: Limits::default(), progress: Watcher(Arc::new(Silent)) }
     }
 
+    /// Where it is; others keep their things beside the images.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }

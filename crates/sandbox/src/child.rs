@@ -14,7 +14,7 @@ use sys::{Result, call};
 use crate::filter::{self, AbstractSockets};
 use crate::orders::Orders;
 use crate::root;
-use crate::spec::{Identity, Processes};
+use crate::spec::{Identity, Processes, Role};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
@@ -44,6 +44,10 @@ fn become_init(control: &OwnedFd, processes: Processes, small_namespace: Option<
     }
 
     sys::privilege::drop_groups()?;
+    let filter = match orders.role {
+        Role::Client => filter,
+        Role::Service => filter::service_program(),
+    };
     let listener = sys::seccomp::install(&filter)?;
     // It must not stay open here: with nobody listening, later calls fail at once instead of
     // waiting for ever.

@@ -30,7 +30,9 @@ pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, Err
         let inside = file.inside.as_os_str().as_bytes().to_vec();
         files.extend(content.map(|content| ReadFile { inside, content, mode, place }));
     }
-    files.extend(users(image, spec.identity, ids));
+    let users: Vec<_> =
+        users(image, spec.identity, ids).into_iter().filter(|file| files.iter().all(|given| given.inside != file.inside)).collect();
+    files.extend(users);
     Ok(files)
 }
 

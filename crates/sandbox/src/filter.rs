@@ -119,6 +119,19 @@ pub fn program(sockets: AbstractSockets) -> Vec<sock_filter> {
     shorefast_sys::seccomp::compile(&rules(sockets), NEWEST)
 }
 
+/// For what runs beside mounts. While it starts, somebody binds sockets for it, also to ports that it could not have itself, and
+/// makes its unix sockets, of a kind that cannot reach the host's abstract ones. Later both are missing: nobody listens then.
+pub fn service_program() -> Vec<sock_filter> {
+    let heard = [
+        // Not those of netlink, by which getifaddrs asks all the time: no other address has that length but paths of a unix socket,
+        // which is of an empty network here.
+        Rule { number: SYS_bind, when: When::NotIn { argument: 2, values: &[size_of::<sockaddr_nl>() as u32] }, verdict: Verdict::Notify },
+        Rule { number: SYS_socket, when: When::Equals { argument: 0, value: AF_UNIX as u32 }, verdict: Verdict::Notify },
+    ];
+    let rules: Vec<_> = heard.into_iter().chain(rules(AbstractSockets::Denied)).collect();
+    shorefast_sys::seccomp::compile(&rules, NEWEST)
+}
+
 fn rules(sockets: AbstractSockets) -> Vec<Rule> {
     let always = |numbers: &[c_long], verdict: Verdict| -> Vec<Rule> {
         numbers.iter().map(|number| Rule { number: *number, when: When::Always, verdict }).collect()
@@ -133,6 +146,10 @@ fn rules(sockets: AbstractSockets) -> Vec<Rule> {
         some(SYS_unshare, When::AnyBit { argument: 0, mask: NEW_NAMESPACES }, Errno::PERM),
         // A listener of its own would let a client answer for others.
         some(SYS_seccomp, When::AnyBit { argument: 1, mask: SECCOMP_FILTER_FLAG_NEW_LISTENER as u32 }, Errno::BUSY),
+        // It has no groups to drop; a daemon that drops them all the same takes an error for a reason to end.
+        Rule { number: SYS_setgroups, when: When::Equals { argument: 0, value: 0 }, verdict: Verdict::Done },
+        // Likewise: the bounding set is empty.
+        Rule { number: SYS_prctl, when: When::Equals { argument: 0, value: PR_CAPBSET_DROP as u32 }, verdict: Verdict::Done },
         some(SYS_ioctl, When::Equals { argument: 1, value: TIOCSTI as u32 }, Errno::PERM),
         some(SYS_ioctl, When::Equals { argument: 1, value: TIOCLINUX as u32 }, Errno::PERM),
         some(SYS_personality, When::AnyBit { argument: 0, mask: !(ADDR_NO_RANDOMIZE as u32) & 0x7fff_ffff }, Errno::PERM),

@@ -20,9 +20,9 @@ use crate::child;
 use crate::client::Client;
 use crate::error::Error;
 use crate::files;
-use crate::orders::{Descriptors, Orders, SourceKind};
+use crate::orders::{Descriptors, Orders, ShownPlace, SourceKind};
 use crate::root;
-use crate::spec::{IDS_PER_NAMESPACE, INIT_INSIDE, Identity, Ids, Processes, SOURCE, Spec};
+use crate::spec::{IDS_PER_NAMESPACE, INIT_INSIDE, Identity, Ids, Processes, SOURCE, Shown, Spec};
 use crate::talk::{self, Word};
 
 /// A sandbox that waits for its orders, set up while the caller still plans. Dropped: gone.
@@ -183,15 +183,34 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
         entries,
         files: files::read(spec, &image, around.ids)?,
         source,
+        shown: spec
+            .shown
+            .iter()
+            .map(|shown| ShownPlace { inside: shown.inside.as_os_str().as_bytes().to_vec(), kind: shown.kind })
+            .collect(),
+        stand_ins: spec.stand_ins.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
+        role: spec.role,
         argv: argv(spec),
         candidates: candidates(&spec.command[0]),
         environment: environment(spec),
     };
     let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone()).map_err(Error::Start);
     let (output_read, output_write) = output_pipe().map_err(Error::Start)?;
-    let descriptors =
-        Descriptors { program: dup(around.program)?, output_read, output_write, ring: dup(around.log)?, source: None, entries: trees };
+    let shown = spec.shown.iter().map(shown_tree).collect::<Result<_, _>>()?;
+    let (program, ring) = (dup(around.program)?, dup(around.log)?);
+    let descriptors = Descriptors { program, output_read, output_write, ring, source: None, entries: trees, shown };
     Ok((orders, descriptors))
+}
+
+fn shown_tree(shown: &Shown) -> Result<OwnedFd, Error> {
+    let path = &shown.outside;
+    let fail = |source| Error::Source { path: path.clone(), source };
+    let place = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+    let place = sys::call(|| format!("open({path:?})"), place).map_err(fail)?;
+    let tree = sys::mount::detached_copy(place.as_fd(), Path::new("")).map_err(fail)?;
+    let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(set), private: true, ..Attributes::default() }).map_err(fail)?;
+    Ok(tree)
 }
 
 /// A host path for the client to see, held as a detached mount.

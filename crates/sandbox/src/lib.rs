@@ -9,6 +9,7 @@ pub mod client;
 pub mod child;
 pub mod talk;
 pub mod root;
+pub mod beside;
 pub mod etc;
 pub mod node;
 pub mod files;

@@ -8,7 +8,7 @@ use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 
-use crate::spec::Identity;
+use crate::spec::{Identity, Role, ShownKind};
 
 /// Everything that is no descriptor. Texts are bytes: paths may be anything.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,6 +22,11 @@ pub struct Orders {
     pub entries: Vec<Entry>,
     pub files: Vec<ReadFile>,
     pub source: Option<SourceKind>,
+    /// What is shown of the host: with a descriptor each, in order.
+    pub shown: Vec<ShownPlace>,
+    /// Programs of the image in whose place ours stands.
+    pub stand_ins: Vec<Vec<u8>>,
+    pub role: Role,
     pub argv: Vec<Vec<u8>>,
     /// The helper's possible paths, in the order of PATH.
     pub candidates: Vec<Vec<u8>>,
@@ -68,6 +73,12 @@ pub enum FilePlace {
     Etc,
 }
 
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ShownPlace {
+    pub inside: Vec<u8>,
+    pub kind: ShownKind,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceKind {
     Directory,
@@ -85,6 +96,7 @@ pub struct Descriptors {
     /// the launching process attaches it.
     pub source: Option<OwnedFd>,
     pub entries: Vec<OwnedFd>,
+    pub shown: Vec<OwnedFd>,
 }
 
 impl Orders {

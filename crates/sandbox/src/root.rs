@@ -14,6 +14,7 @@ use shorefast_sys as sys;
 use sys::mount::Attributes;
 use sys::{Result, call};
 
+use crate::beside;
 use crate::etc;
 use crate::node;
 use crate::orders::{Descriptors, Entry, EntryKind, FilePlace, Orders, SourceKind};
@@ -98,7 +99,8 @@ pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
     if let Some(tree) = &descriptors.source {
         sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE))?;
     }
-    make_files(orders)
+    make_files(orders)?;
+    beside::place(orders, descriptors)
 }
 
 /// The image's top-level entries, as detached read-only copies. Made by the launching process: a

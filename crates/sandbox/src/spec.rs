@@ -25,7 +25,37 @@ pub struct Spec {
     /// A host path that the client sees at [`SOURCE`].
     pub source: Option<PathBuf>,
     pub files: Vec<File>,
+    /// Things of the host that it sees as they are.
+    pub shown: Vec<Shown>,
+    /// Programs of the image in whose place a word to the broker stands.
+    pub stand_ins: Vec<PathBuf>,
+    pub role: Role,
     pub scratch_bytes: u64,
+}
+
+/// Something of the host, at `inside`, which is below a directory of ours. It must be the sandbox's own, or for everybody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    pub outside: PathBuf,
+    pub inside: PathBuf,
+    pub kind: ShownKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShownKind {
+    Directory,
+    Socket,
+}
+
+/// What the sandbox is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Mounts: the broker hears its mount(2).
+    Client,
+    /// Runs beside mounts: while it starts, its bind(2) and its unix sockets are heard as well.
+    Service,
 }
 
 /// Who the client is.

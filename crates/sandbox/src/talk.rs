@@ -87,10 +87,10 @@ fn say_with(to: BorrowedFd<'_>, tag: u8, fd: &OwnedFd) -> sys::Result<()> {
 /// The orders themselves are in memory; the descriptors go with them, some at a time.
 pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
     let written = orders.write()?;
-    let Descriptors { program, output_read, output_write, ring, source, entries } = descriptors;
+    let Descriptors { program, output_read, output_write, ring, source, entries, shown } = descriptors;
     let first = [&written, program, output_read, output_write, ring];
     // The source comes last: the number of entries is in the orders.
-    let all: Vec<_> = first.into_iter().chain(entries).chain(source).map(|fd| fd.as_fd()).collect();
+    let all: Vec<_> = first.into_iter().chain(entries).chain(shown).chain(source).map(|fd| fd.as_fd()).collect();
     for part in all.chunks(FDS) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -125,7 +125,8 @@ pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
     let mut next = || fds.next().ok_or_else(|| sys::Error::new("recvmsg(orders)", rustix::io::Errno::PROTO));
     let (orders, program, output_read, output_write, ring) = (Orders::read(next()?)?, next()?, next()?, next()?, next()?);
     let entries = orders.entries.iter().filter(|entry| entry.has_descriptor()).map(|_| next()).collect::<sys::Result<_>>()?;
-    Ok((orders, Descriptors { program, output_read, output_write, ring, entries, source: fds.next() }))
+    let shown = orders.shown.iter().map(|_| next()).collect::<sys::Result<_>>()?;
+    Ok((orders, Descriptors { program, output_read, output_write, ring, entries, shown, source: fds.next() }))
 }
 
 /// In the sandbox: waits for the word that ids are mapped and the source is there.

@@ -1,6 +1,6 @@
 //! What lives as long as a mount: a few kilobytes, no libc, no heap.
 //!
-//! One program, two roles, chosen by the first letter of argv[0]. Both get their descriptors at
+//! One program, three roles, chosen by the first letter of argv[0]. Two get their descriptors at
 //! fixed numbers from the process that execs them.
 //!
 //! * `init HELPER_PID` is pid 1 of a sandbox (or its subreaper, when the client shares the host's
@@ -14,7 +14,10 @@
 //!   shorefast binary, 6 = the sandbox's mount namespace, 7 = the way home, 8 = an inotify
 //!   descriptor that reports the end of a filesystem which the kernel serves.
 //!
-//! The control socket ties both to the process that is mounting: a byte releases them to live on,
+//! * Called by a path, it stands in the place of a program of the image by which a client asks for the
+//!   services that it needs (`sys::shim::ASK` says how): it asks the broker, and ends well if they run.
+//!
+//! The control socket ties the first two to the process that is mounting: a byte releases them to live on,
 //! `k` as long as the sandbox, `f` as long as the filesystem; end of file before that means that
 //! the mounting process died, and so must the mount.
 //!
@@ -47,6 +50,7 @@ mod nr {
     pub const PWRITE64: usize = 18;
     pub const SENDTO: usize = 44;
     pub const WAIT4: usize = 61;
+    pub const MOUNT: usize = 165;
     pub const UMOUNT2: usize = 166;
     pub const PRCTL: usize = 157;
     pub const EXIT_GROUP: usize = 231;
@@ -59,6 +63,7 @@ mod nr {
 #[cfg(target_arch = "aarch64")]
 mod nr {
     pub const UMOUNT2: usize = 39;
+    pub const MOUNT: usize = 40;
     pub const CLOSE: usize = 57;
     pub const READ: usize = 63;
     pub const PWRITE64: usize = 68;
@@ -155,6 +160,7 @@ unsafe extern "C" fn main(stack: *const usize) -> ! {
     match unsafe { *arg(0) } {
         b'i' => init(parse(arg(1))),
         b'k' => keeper(&Keeper { run_dir: arg(1), id: arg(2), view: arg(3) }),
+        b'/' => ask(),
         _ => exit(2),
     }
 }
@@ -260,6 +266,13 @@ struct Keeper {
     id: *const u8,
     /// Where the client sees its mount.
     view: *const u8,
+}
+
+/// A mount of no filesystem: the only call that reaches the broker. Must agree with `sys::shim::ASK`.
+fn ask() -> ! {
+    let (place, fstype) = (c"/".as_ptr() as usize, c"shorefast.services".as_ptr() as usize);
+    let answer = syscall(nr::MOUNT, [0, place, fstype, 0, 0, 0]);
+    exit(if answer == 0 { 0 } else { 1 })
 }
 
 const CLONE_NEWNS: usize = 0x0002_0000;

@@ -130,6 +130,20 @@ pub fn search_small_mount_namespace() -> Option<OwnedFd> {
     (is_devtmpfs && is_kernel_thread(pid)).then(|| open(&format!("/proc/{pid}/ns/mnt")).ok()).flatten()
 }
 
+/// A stream socket of the unix family that belongs to an empty network: it can be connected and bound by path as any other,
+/// but abstract names of the host's network do not exist for it.
+pub fn unix_socket_apart() -> Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    let make = || {
+        unshare(UnshareFlags::NEWNET)?;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        call(|| "socket(AF_UNIX)".into(), socket)
+    };
+    // In a thread: its network is its own, and ends with the socket.
+    let thread = call(|| "clone()".into(), std::thread::Builder::new().stack_size(64 * 1024).spawn(make))?;
+    thread.join().unwrap_or_else(|_| Err(crate::Error::new("socket(AF_UNIX)", rustix::io::Errno::NOBUFS)))
+}
+
 /// Gives this thread a root and working directory of its own, so that it can visit another mount
 /// namespace while other threads exist.
 pub fn own_directories() -> Result<()> {

@@ -15,6 +15,8 @@ use crate::error::{Error, Result, checked};
 pub enum Verdict {
     Allow,
     Refuse(Errno),
+    /// What is asked for is so already: done, without the kernel.
+    Done,
     Notify,
 }
 
@@ -154,6 +156,7 @@ fn ret(verdict: Verdict) -> sock_filter {
     let action = match verdict {
         Verdict::Allow => libc::SECCOMP_RET_ALLOW,
         Verdict::Refuse(errno) => libc::SECCOMP_RET_ERRNO | errno.raw_os_error() as u32,
+        Verdict::Done => libc::SECCOMP_RET_ERRNO,
         Verdict::Notify => libc::SECCOMP_RET_USER_NOTIF,
     };
     statement(BPF_RET | BPF_K, action)
@@ -241,6 +244,26 @@ pub fn replace_fd(listener: BorrowedFd<'_>, id: u64, number: u32, fd: BorrowedFd
     // SAFETY: the kernel reads one seccomp_notif_addfd from the pointer, which outlives the call.
     let result = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw const request) };
     heard("ioctl(SECCOMP_IOCTL_NOTIF_ADDFD)", result)
+}
+
+/// Answers with a new descriptor of the caller's: a duplicate of `fd` (5.14).
+pub fn answer_with(listener: BorrowedFd<'_>, id: u64, fd: BorrowedFd<'_>, flags: NewFlags) -> Result<Heard> {
+    let newfd_flags = match flags {
+        NewFlags::CloseOnExec => libc::O_CLOEXEC as u32,
+        NewFlags::None => 0,
+    };
+    let flags = libc::SECCOMP_ADDFD_FLAG_SEND as u32;
+    let request = libc::seccomp_notif_addfd { id, flags, srcfd: fd.as_raw_fd() as u32, newfd: 0, newfd_flags };
+    // SAFETY: the kernel reads one seccomp_notif_addfd from the pointer, which outlives the call.
+    let result = unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw const request) };
+    heard("ioctl(SECCOMP_IOCTL_NOTIF_ADDFD, SEND)", result)
+}
+
+/// Whether the caller's new descriptor outlives its next execve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewFlags {
+    CloseOnExec,
+    None,
 }
 
 fn heard(text: &str, result: libc::c_int) -> Result<Heard> {

@@ -28,6 +28,9 @@ pub const KEEP_FILESYSTEM: &[u8] = b"f";
 /// To the keeper: the mount failed, and all is cleaned up.
 pub const QUIT: &[u8] = b"q";
 
+/// The filesystem type by whose mount(2) the program asks the broker for the client's services.
+pub const ASK: &str = "shorefast.services";
+
 /// Becomes the program, with nothing open but `places`.
 pub fn become_it(program: BorrowedFd<'_>, arguments: &[&CStr], places: &[(BorrowedFd<'_>, i32)]) -> Result<Infallible> {
     let program = crate::process::lay_out(places, Some(program))?.expect("it was given");

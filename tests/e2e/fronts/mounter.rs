@@ -197,7 +197,7 @@ fn glusterfs_as_kubelet_mounts_it() {
 }
 
 #[test]
-fn nfs_reaches_the_client_and_says_what_the_kernel_lacks() {
+fn nfs_reaches_the_client_or_says_what_the_kernel_lacks() {
     let Some(host) = Host::new() else { return };
     host.offer_packages();
     let mounter = host.install("kubernetes/mounter");
@@ -208,9 +208,8 @@ fn nfs_reaches_the_client_and_says_what_the_kernel_lacks() {
         command.env("SHOREFAST_ROOT", shorefast_tests::client::store()).env("SHOREFAST_TIMEOUT", "30s");
         command
     });
-    let ran = ran.exits(32).says("mount.nfs:");
     let has_nfs = fs::read_to_string("/proc/filesystems").expect("/proc can be read").lines().any(|line| line.ends_with("\tnfs"));
-    assert!(has_nfs || ran.stderr.contains("this kernel lacks the filesystem"), "{}", ran.stderr);
+    ran.exits(32).says(if has_nfs { "mount.nfs:" } else { "this kernel has no filesystem nfs" });
     assert_eq!(mountinfo::at(&target), []);
     host.assert_nothing_left();
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first process of the machine that is the NFS server: it has its own network, mounts, processes and name. Exports $1.
-# Says `ready` when it serves, and ends when nobody listens to it any more.
+# The first process of the machine that is the NFS server: it has its own network, mounts, processes and name. Exports $1, and is
+# called nfs-server, at $2. Says `ready` when it serves, and ends when nobody listens to it any more.
 set -e
 ip link set lo up
 mount -t tmpfs -o mode=755 tmpfs /run
@@ -18,6 +18,10 @@ rpcbind -w
 rpc.statd --no-notify
 echo "$1 *(rw,sync,no_root_squash,no_subtree_check,insecure,fsid=0)" >/run/exports
 mount --bind /run/exports /etc/exports
+# By its name it tells clients of a restart.
+hostname nfs-server
+echo "$2 nfs-server" >/run/hosts
+mount --bind /run/hosts /etc/hosts
 exportfs -ra
 rpc.mountd
 nfsdcld

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use shorefast_engine::record::Records;
-use shorefast_engine::{keeper, reconcile, unmount};
+use shorefast_engine::{keeper, reconcile, services, unmount};
 use shorefast_sandbox::client;
 
 use crate::front::demo;
@@ -18,6 +18,21 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
             let records = Records::at(&arguments[2]);
             // Nobody is there to hear of a failure; the next call tries again.
             Some(reconcile::ended(&records, id).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+        }
+        ["--run-dir", _, command] if *command == services::START => {
+            let started = services::start_from(&Records::at(&arguments[2]), std::io::stdin());
+            Some(started.map_or_else(
+                |problem| {
+                    // Whoever asked for it reports this.
+                    eprintln!("{problem}");
+                    ExitCode::FAILURE
+                },
+                |()| ExitCode::SUCCESS,
+            ))
+        }
+        ["--run-dir", _, command] if *command == services::RELEASE => {
+            services::release(&Records::at(&arguments[2]));
+            Some(ExitCode::SUCCESS)
         }
         [command, uid] if *command == client::END_USER => {
             let ended = uid.parse().map(client::end_this_user);

@@ -16,7 +16,7 @@ use shorefast_engine::{Error, reconcile};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
 use shorefast_sandbox::launch::Surroundings;
-use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File, Identity, Processes};
+use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File, Identity, Processes, Role};
 use shorefast_sandbox::{Cgroup, Client, Spec};
 use shorefast_sys::ring::Log;
 
@@ -109,6 +109,9 @@ fn spec(port: u16) -> Spec {
         processes: Processes::Own,
         source: None,
         files: vec![File { inside: "/root/sshd_config".into(), content: Content::Text(configuration) }],
+        shown: Vec::new(),
+        stand_ins: Vec::new(),
+        role: Role::Client,
         scratch_bytes: DEFAULT_SCRATCH,
     }
 }

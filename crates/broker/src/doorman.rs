@@ -1,0 +1,238 @@
+//! What a service may listen on. On the other side is a hostile daemon without any right: while it starts, its bind(2) calls and
+//! its unix sockets arrive here, are copied and judged, and done for it, with the right to ports that it lacks.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::SocketAddrUnix;
+use rustix::process::{Pid, PidfdGetfdFlags};
+use serde::{Deserialize, Serialize};
+use shorefast_sys as sys;
+use sys::seccomp::{self, NewFlags, Notification};
+
+use crate::error::{Error, Refusal};
+use crate::memory::Memory;
+
+/// Somewhere that a service may listen. Ports from 1024 on are everybody's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Door {
+    Port(u16),
+    /// Any of the ports that prove to others that root speaks (512 to 1023).
+    ReservedPort,
+    /// What it calls `inside` is at `outside` on the host.
+    Socket {
+        inside: PathBuf,
+        outside: PathBuf,
+    },
+}
+
+/// Answers one service's calls while it starts.
+#[derive(Debug)]
+pub struct Doorman<'a> {
+    listener: OwnedFd,
+    doors: &'a [Door],
+    pub refused: Vec<Refusal>,
+    /// A port that it must have, and that somebody else has.
+    pub taken: Option<u16>,
+}
+
+/// A daemon that floods us with bad calls must not fill our memory with reasons.
+const REMEMBERED_REFUSALS: usize = 16;
+
+impl<'a> Doorman<'a> {
+    pub fn new(listener: OwnedFd, doors: &'a [Door]) -> Self {
+        Self { listener, doors, refused: Vec::new(), taken: None }
+    }
+
+    /// Readable when a call waits.
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Takes one waiting call and answers it.
+    pub fn answer_next(&mut self) -> Result<(), Error> {
+        let listener = self.listener.as_fd();
+        let Some(call) = seccomp::receive(listener).map_err(Error::Receive)? else { return Ok(()) };
+        let answer = match call.number {
+            libc::SYS_socket => self.socket(&call),
+            libc::SYS_bind => self.bind(&call).map(|()| Answered::No),
+            _ => Err(Refusal::policy(Errno::PERM, "a service mounts nothing")),
+        };
+        if matches!(answer, Ok(Answered::Yes)) {
+            return Ok(());
+        }
+        let errno = answer.as_ref().map(|_| ()).map_err(|refusal| refusal.errno);
+        self.refused.extend(answer.err().filter(|_| self.refused.len() < REMEMBERED_REFUSALS));
+        seccomp::answer(self.listener.as_fd(), call.id, errno).map_err(Error::Answer).map(drop)
+    }
+
+    /// Only the unix family comes here.
+    fn socket(&self, call: &Notification) -> Result<Answered, Refusal> {
+        let kind = call.arguments[1] as i32;
+        if kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != libc::SOCK_STREAM {
+            return Err(Refusal::policy(Errno::ACCESS, "unix sockets of a service are streams"));
+        }
+        let socket = sys::namespace::unix_socket_apart()?;
+        if kind & libc::SOCK_NONBLOCK != 0 {
+            sys::call(|| "fcntl(O_NONBLOCK)".into(), rustix::fs::fcntl_setfl(&socket, rustix::fs::OFlags::NONBLOCK))?;
+        }
+        let flags = if kind & libc::SOCK_CLOEXEC == 0 { NewFlags::None } else { NewFlags::CloseOnExec };
+        // Gone: nobody is left to answer.
+        seccomp::answer_with(self.listener.as_fd(), call.id, socket.as_fd(), flags)?;
+        Ok(Answered::Yes)
+    }
+
+    fn bind(&mut self, call: &Notification) -> Result<(), Refusal> {
+        let [number, address, length, ..] = call.arguments;
+        let unreadable = |errno| Refusal::policy(errno, "the service's memory cannot be read");
+        let length = usize::try_from(length).ok().filter(|length| (2..=128).contains(length)).ok_or_else(|| unreadable(Errno::INVAL))?;
+        let address = Memory::of(call.tid).and_then(|memory| memory.bytes(address, length)).map_err(unreadable)?;
+        let socket = their_socket(call, number)?;
+        if !seccomp::is_waiting(self.listener.as_fd(), call.id) {
+            return Err(Refusal::policy(Errno::INTR, "the service ended while it called"));
+        }
+        let place = judge(&address, self.doors)?;
+        let bound = match &place {
+            Place::V4(place) => rustix::net::bind(&socket, place),
+            Place::V6(place) => rustix::net::bind(&socket, place),
+            Place::Path(path) => SocketAddrUnix::new(*path).and_then(|place| rustix::net::bind(&socket, &place)),
+        };
+        if bound == Err(Errno::ADDRINUSE) {
+            self.taken = place.port().filter(|port| self.doors.contains(&Door::Port(*port))).or(self.taken);
+        }
+        Ok(sys::call(|| "bind(for a service)".to_owned(), bound)?)
+    }
+}
+
+/// Whether the answer was given with the deed.
+enum Answered {
+    Yes,
+    No,
+}
+
+fn their_socket(call: &Notification, number: u64) -> Result<OwnedFd, Refusal> {
+    let bad = || Refusal::policy(Errno::BADF, "the service bound something that is not open");
+    let tid = Pid::from_raw(call.tid).ok_or_else(bad)?;
+    let process = sys::process::pidfd_of_thread(tid)?;
+    let number = i32::try_from(number & u64::from(u32::MAX)).map_err(|_| bad())?;
+    rustix::process::pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).map_err(|_| bad())
+}
+
+/// Where to bind in truth.
+#[derive(Debug, PartialEq, Eq)]
+enum Place<'a> {
+    V4(SocketAddrV4),
+    V6(SocketAddrV6),
+    Path(&'a Path),
+}
+
+impl Place<'_> {
+    fn port(&self) -> Option<u16> {
+        match self {
+            Self::V4(place) => Some(place.port()),
+            Self::V6(place) => Some(place.port()),
+            Self::Path(_) => None,
+        }
+    }
+}
+
+/// A sockaddr as the service wrote it, and what it may have.
+fn judge<'a>(address: &[u8], doors: &'a [Door]) -> Result<Place<'a>, Refusal> {
+    let short = || Refusal::policy(Errno::INVAL, "the service bound to an address that is none");
+    let family = u16::from_ne_bytes(bytes(address, 0).ok_or_else(short)?);
+    match i32::from(family) {
+        libc::AF_INET => {
+            let port = u16::from_be_bytes(bytes(address, 2).ok_or_else(short)?);
+            let ip = Ipv4Addr::from(bytes::<4>(address, 4).ok_or_else(short)?);
+            may_have(port, doors).map(|()| Place::V4(SocketAddrV4::new(ip, port)))
+        }
+        libc::AF_INET6 => {
+            let port = u16::from_be_bytes(bytes(address, 2).ok_or_else(short)?);
+            let flow = u32::from_be_bytes(bytes(address, 4).ok_or_else(short)?);
+            let ip = Ipv6Addr::from(bytes::<16>(address, 8).ok_or_else(short)?);
+            let scope = u32::from_ne_bytes(bytes(address, 24).ok_or_else(short)?);
+            may_have(port, doors).map(|()| Place::V6(SocketAddrV6::new(ip, port, flow, scope)))
+        }
+        libc::AF_UNIX => {
+            let said = &address[2..];
+            let said = &said[..said.iter().position(|byte| *byte == 0).unwrap_or(said.len())];
+            let door = doors.iter().find_map(|door| match door {
+                Door::Socket { inside, outside } if inside.as_os_str().as_bytes() == said => Some(outside.as_path()),
+                _ => None,
+            });
+            door.map(Place::Path)
+                .ok_or_else(|| Refusal::policy(Errno::ACCESS, format!("the service may not listen at {:?}", String::from_utf8_lossy(said))))
+        }
+        _ => Err(Refusal::policy(Errno::AFNOSUPPORT, "the service bound to a strange kind of address")),
+    }
+}
+
+fn may_have(port: u16, doors: &[Door]) -> Result<(), Refusal> {
+    let opens = |door: &Door| match door {
+        Door::Port(open) => *open == port,
+        Door::ReservedPort => (512..1024).contains(&port),
+        Door::Socket { .. } => false,
+    };
+    if port == 0 || port >= 1024 || doors.iter().any(opens) {
+        return Ok(());
+    }
+    Err(Refusal::policy(Errno::ACCESS, format!("the service may not have port {port}")))
+}
+
+fn bytes<const N: usize>(from: &[u8], at: usize) -> Option<[u8; N]> {
+    from.get(at..at + N)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(port: u16) -> Vec<u8> {
+        [&(libc::AF_INET as u16).to_ne_bytes()[..], &port.to_be_bytes(), &[127, 0, 0, 1], &[0; 8]].concat()
+    }
+
+    fn unix(path: &[u8]) -> Vec<u8> {
+        [&(libc::AF_UNIX as u16).to_ne_bytes()[..], path].concat()
+    }
+
+    #[test]
+    fn only_the_doors_that_are_open() {
+        let socket = Door::Socket { inside: "/run/a".into(), outside: "/host/a".into() };
+        let rows: &[(&str, Vec<u8>, Vec<Door>, bool)] = &[
+            ("its port", v4(111), vec![Door::Port(111)], true),
+            ("another port of root's", v4(22), vec![Door::Port(111), Door::ReservedPort], false),
+            ("a reserved port", v4(700), vec![Door::ReservedPort], true),
+            ("a reserved port that it has no need of", v4(700), vec![Door::Port(111)], false),
+            ("everybody's port", v4(4000), vec![], true),
+            ("any port", v4(0), vec![], true),
+            ("its socket", unix(b"/run/a\0"), vec![socket.clone()], true),
+            ("its socket without an end", unix(b"/run/a"), vec![socket.clone()], true),
+            ("another socket", unix(b"/run/ab"), vec![socket.clone()], false),
+            ("an abstract socket", unix(b"\0x"), vec![socket.clone()], false),
+            ("no path", unix(b""), vec![socket], false),
+            ("half an address", v4(4000)[..3].to_vec(), vec![], false),
+            ("another family", vec![17, 0, 0, 0], vec![Door::ReservedPort], false),
+        ];
+        for (name, address, doors, is_open) in rows {
+            assert_eq!(judge(address, doors).is_ok(), *is_open, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_address_is_bound_as_written() {
+        let address = [&(libc::AF_INET6 as u16).to_ne_bytes()[..], &111u16.to_be_bytes(), &[0; 4], &[0; 15], &[1], &[0; 4]].concat();
+        let place = judge(&address, &[Door::Port(111)]).unwrap();
+        assert_eq!(place, Place::V6(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 111, 0, 0)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(address in proptest::collection::vec(proptest::num::u8::ANY, 2..130)) {
+            let _ = judge(&address, &[Door::Port(111), Door::ReservedPort]);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! From a planned service to one that answers, in a process that does nothing else.
+
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags};
+use shorefast_broker::{Door, Doorman};
+use shorefast_sandbox::launch::Surroundings;
+use shorefast_sandbox::spec::Processes;
+use shorefast_sandbox::{Cgroup, Client};
+use shorefast_sys as sys;
+
+use crate::error::Error;
+use crate::keeper::{self, Watch};
+use crate::record::{Begun, Process, Records};
+use crate::services::plan::{Boot, Planned};
+use crate::services::record::{self, Running};
+use crate::services::{rpc, state};
+
+/// Starts it. The record that comes out is for the caller to write: from then on its keeper looks after it.
+pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Running, Error> {
+    let begun = records.begin(service.digest.as_ref())?;
+    let boot = prepare(records, service, &begun)?;
+    let program = sys::shim::program().map_err(Error::Keeper)?;
+    let cgroup = Cgroup::default();
+    let around = Surroundings { rootfs: &service.rootfs, ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
+    let spec = service.spec(boot);
+    let nest = shorefast_sandbox::prepare(Processes::Own).map_err(Error::Sandbox)?;
+    let launching = nest.launch(&spec, &around).map_err(Error::Sandbox)?;
+    let watch = Watch { sandbox: launching.client().pidfd(), view: launching.namespace().as_fd(), filesystem: None };
+    let keeper = keeper::start(records.directory(), &begun.id, &watch, &program).map_err(Error::Keeper)?;
+    let (client, listener) = launching.complete().map_err(Error::Sandbox)?;
+    let mut doorman = Doorman::new(listener, &service.doors);
+    until_it_answers(service, &client, &mut doorman, &records.log(&begun.id), deadline)?;
+
+    let process = Process::of(client.pid().as_raw_nonzero().get()).ok_or_else(|| failed(service, "it ended at once".to_owned()))?;
+    let running = Running {
+        id: begun.id.clone(),
+        service: service.clone(),
+        process,
+        keeper: keeper.process(),
+        since: record::now(),
+        deaths: Vec::new(),
+        registered: Vec::new(),
+    };
+    running.write(records).map_err(|source| Error::Record { path: records.service(&begun.id), source })?;
+    keeper.release().map_err(Error::Keeper)?;
+    client.keep().map_err(|error| failed(service, error.to_string()))?;
+    begun.finish();
+    Ok(running)
+}
+
+/// What has to be there before it runs.
+fn prepare(records: &Records, service: &Planned, begun: &Begun<'_>) -> Result<Boot, Error> {
+    let owner = begun.ids.base();
+    let fail = |error: std::io::Error| failed(service, error.to_string());
+    for door in &service.doors {
+        if let Door::Socket { outside, .. } = door {
+            state::remove_stale_socket(outside);
+        }
+    }
+    let ours = record::all(records);
+    for socket in &service.sockets {
+        // Ours is for root and for those that we show it to; the host's own is for everybody.
+        if ours.iter().any(|running| running.service.socket() == Some(socket.as_path())) {
+            std::os::unix::fs::lchown(socket, Some(owner), None).map_err(fail)?;
+        }
+        // What it was called before it died would be in its way.
+        let _ = rpc::unregister(socket, service.program);
+    }
+    let Some(kept) = &service.state else { return Ok(Boot::New) };
+    state::prepare(kept, owner).and_then(|()| state::boot(kept)).map_err(fail)
+}
+
+/// Lets it in where it may be until it answers.
+fn until_it_answers(service: &Planned, client: &Client, doorman: &mut Doorman<'_>, log: &Path, deadline: Instant) -> Result<(), Error> {
+    let pause = rustix::time::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    loop {
+        let (calls, ended) = {
+            let (listener, control) = (doorman.listener(), client.control());
+            let mut fds = [PollFd::new(&listener, PollFlags::IN), PollFd::new(&control, PollFlags::IN)];
+            let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&pause)));
+            ready.map_err(|errno| Error::Wait(sys::Error::new("poll()", errno)))?;
+            (fds[0].revents().contains(PollFlags::IN), !fds[1].revents().is_empty())
+        };
+        if calls {
+            doorman.answer_next().map_err(Error::Broker)?;
+        } else if ended || Instant::now() >= deadline {
+            return Err(failed(service, explain(doorman, log, if ended { "it ended" } else { "it does not answer" })));
+        } else if let Some(port) = doorman.taken {
+            return Err(failed(service, format!("somebody else has port {port}, who does not answer as it would")));
+        } else if rpc::answers(service.program) {
+            return Ok(());
+        }
+    }
+}
+
+fn explain(doorman: &Doorman<'_>, log: &Path, what: &str) -> String {
+    let log = sys::ring::Log::read(log).unwrap_or_default();
+    let said = String::from_utf8_lossy(&log.kept).into_owned();
+    let last = said.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!("; it said: {line}")).unwrap_or_default();
+    let refused: String = doorman.refused.iter().map(|refusal| format!("; {refusal}")).collect();
+    format!("{what}{last}{refused}")
+}
+
+fn failed(service: &Planned, problem: String) -> Error {
+    Error::Service { name: service.name.clone(), problem }
+}

@@ -1,0 +1,134 @@
+//! `cargo xtask bench-kernels`: how fast filesystems that the kernel serves are mounted on each guest kernel, beside the natively
+//! installed client, in turns. In: the static release. Out: a table in Markdown; the goal is 1.1 times the native client.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use shorefast_tests::Host;
+use shorefast_tests::client::store;
+use shorefast_tests::servers::{Nfsd, nfsd};
+
+use crate::guest::Guest;
+use crate::kernels::{self, KERNELS};
+use crate::{setup, static_binary};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Rounds; in each round both ways mount once
+    #[arg(long, default_value_t = 60)]
+    n: usize,
+    /// Only these kernels, such as 6.12; can be given several times
+    #[arg(short, long)]
+    kernel: Vec<String>,
+    /// Measure this binary, and do not build the static release
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// How the bench calls itself in a guest
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+const GUEST_SECONDS: u32 = 900;
+const GOAL: f64 = 1.1;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.inside {
+        return measure(args.n).map(|()| ExitCode::SUCCESS);
+    }
+    setup::run()?;
+    kernels::run()?;
+    let binary = args.binary.clone().map_or_else(static_binary::build, Ok)?;
+    let binary = std::fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?;
+    let ourselves = std::env::current_exe().context("cannot find our own program")?;
+    println!("| kernel | what | native p50 | shorefast p50 | ratio | goal ≤ {GOAL} |\n|---|---|---|---|---|---|");
+    for kernel in KERNELS.iter().filter(|kernel| args.kernel.is_empty() || args.kernel.iter().any(|one| one == kernel.version)) {
+        let words =
+            ["env", &format!("SHOREFAST_BIN={}", binary.display()), &ourselves.display().to_string(), "bench-kernels", "--inside", "--n"];
+        let command: Vec<_> = words.iter().map(|word| (*word).to_owned()).chain([args.n.to_string()]).collect();
+        let guest = Guest { kernel: kernel.version, memory: "1536M", timeout_seconds: GUEST_SECONDS };
+        let status = guest.run(&command, |line| print!("| {} {}", kernel.version, String::from_utf8_lossy(line)))?;
+        ensure!(status == Some(0), "the bench failed on {}", kernel.version);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Something to mount, in both ways.
+struct Case<'a> {
+    what: &'a str,
+    fstype: &'a str,
+    source: String,
+    options: &'a str,
+}
+
+fn measure(n: usize) -> Result<()> {
+    let host = Host::new().context("the bench runs where the tests do")?;
+    let server = Nfsd::start(&host);
+    host.offer_packages();
+    let target = host.directory("target");
+    let (root, share) = (format!("{}:/", nfsd::ADDRESS), format!("{}:{}", nfsd::ADDRESS, server.share.display()));
+    compare(&host, &Case { what: "NFS 4.2", fstype: "nfs", source: root, options: "vers=4.2" }, &target, n)?;
+    // Both ways find the services running, as on a host that has such a mount.
+    let kept = host.directory("kept");
+    let case = Case { what: "NFS 3, services running", fstype: "nfs", source: share, options: "vers=3" };
+    sandboxed(&host, &case, &kept)?;
+    compare(&host, &case, &target, n)?;
+    run_quietly(Command::new(host.binary()).arg("umount").arg(&kept))
+}
+
+fn compare(host: &Host, case: &Case<'_>, target: &Path, n: usize) -> Result<()> {
+    // The first of each makes images and fills caches.
+    let (mut native, mut ours) = (Vec::new(), Vec::new());
+    for round in 0..=n {
+        for turn in 0..2 {
+            if (round + turn) % 2 == 0 {
+                native.push(natively(case, target)?);
+                run_quietly(Command::new("umount").arg(target))?;
+            } else {
+                ours.push(sandboxed(host, case, target)?);
+                run_quietly(Command::new(host.binary()).arg("umount").arg(target))?;
+            }
+        }
+    }
+    let (native, ours) = (p50(&native[1..]), p50(&ours[1..]));
+    let ratio = ours / native;
+    let verdict = if ratio <= GOAL { "met" } else { "missed" };
+    println!("| {} | {native:.1} ms | {ours:.1} ms | {ratio:.2} | {verdict} |", case.what);
+    Ok(())
+}
+
+fn natively(case: &Case<'_>, target: &Path) -> Result<f64> {
+    timed(Command::new(format!("mount.{}", case.fstype)).args([
+        case.source.as_ref(),
+        target.as_os_str(),
+        OsStr::new("-o"),
+        case.options.as_ref(),
+    ]))
+}
+
+fn sandboxed(host: &Host, case: &Case<'_>, target: &Path) -> Result<f64> {
+    let mut command = Command::new(host.binary());
+    command.arg("--root").arg(store()).args(["mount", "-t", case.fstype, "-o", case.options, &case.source]).arg(target);
+    timed(&mut command)
+}
+
+/// In milliseconds.
+fn timed(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    run_quietly(command)?;
+    Ok(start.elapsed().as_secs_f64() * 1000.0)
+}
+
+fn run_quietly(command: &mut Command) -> Result<()> {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
+fn p50(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
