@@ -116,16 +116,13 @@ pub(crate) fn resolve(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<O
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let path = if path.is_empty() { b"." } else { path };
     // The kernel gives up when anybody on the machine renames or mounts at the wrong moment. When it begins anew by itself, it
-    // goes on counting links, and finds too many where there are half as many.
+    // goes on counting links, and finds too many where there are half as many. A loop that is one ends the image: once is cheap.
     const TRIES: u32 = 1000;
-    const TRIES_OF_LOOPS: u32 = 4;
     let mut result = Err(Errno::AGAIN);
-    for attempt in 1..=TRIES {
+    for _ in 0..TRIES {
         result = rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS);
-        match result {
-            Err(Errno::AGAIN) => {}
-            Err(Errno::LOOP) if attempt < TRIES_OF_LOOPS => {}
-            _ => break,
+        if !matches!(result, Err(Errno::AGAIN | Errno::LOOP)) {
+            break;
         }
     }
     result
