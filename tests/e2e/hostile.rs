@@ -4,22 +4,24 @@
 //! one mount that a client is allowed, with a dead sandbox, or with processes that Shorefast has to get rid of. All of it runs in
 //! both kinds of sandbox. That rows can succeed where nothing stops them is shown by running some of them without a sandbox.
 
+#[path = "hostile/image.rs"]
+mod image;
+#[path = "hostile/surroundings.rs"]
+mod surroundings;
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::Duration;
 
-use rustix::fs::{XattrFlags, inotify, setxattr};
 use rustix::io::{FdFlags, fcntl_setfd};
 use shorefast_tests::client::Request;
 use shorefast_tests::{Client, Host, Ran, Way, command, mountinfo};
+
+use crate::image::{IMAGE, files_below, hostile_client, make_image};
+use crate::surroundings::{Services, Starvation, State, WITNESS};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sandbox {
@@ -201,9 +203,6 @@ struct Scene {
     host: Host,
 }
 
-const WITNESS: &str = "shorefast-witness";
-const IMAGE: &str = "/srv/image";
-
 impl Scene {
     fn set(sandbox: Sandbox) -> Option<Self> {
         let host = Host::new()?;
@@ -313,6 +312,10 @@ impl Scene {
     }
 }
 
+fn size_of(directory: &Path) -> u64 {
+    files_below(directory).iter().filter_map(|path| fs::symlink_metadata(path).ok()).map(|meta| meta.len()).sum()
+}
+
 impl Drop for Scene {
     fn drop(&mut self) {
         // A failed test leaves its mount; the host would kill whoever keeps it, and what they clean up would be left for others to find.
@@ -325,198 +328,6 @@ impl Drop for Scene {
             drop(bystander.wait());
         }
     }
-}
-
-/// The client, twice more with privileges that must not count, and files that everybody could write to if the image were writable.
-fn make_image() -> PathBuf {
-    let client = hostile_client();
-    let image = PathBuf::from(IMAGE);
-    for directory in ["usr/bin", "etc/witness.d", "tmp", "run", "var", "proc", "dev", "root", "mnt"] {
-        fs::create_dir_all(image.join(directory)).expect("the image can be written to");
-    }
-    let mode = |path: &str, mode| fs::set_permissions(image.join(path), fs::Permissions::from_mode(mode)).expect("it is ours");
-    for (name, bits) in [("hostile", 0o755), ("hostile-setuid", 0o6755), ("hostile-filecaps", 0o755)] {
-        let path = format!("usr/bin/{name}");
-        fs::copy(&client, image.join(&path)).expect("the client can be copied");
-        mode(&path, bits);
-    }
-    // Version 2, effective: all of them permitted and inherited.
-    let mut capabilities = 0x0200_0001u32.to_le_bytes().to_vec();
-    capabilities.extend([0xff; 8]);
-    capabilities.extend([0xff, 0x01, 0, 0, 0xff, 0x01, 0, 0]);
-    setxattr(image.join("usr/bin/hostile-filecaps"), "security.capability", &capabilities, XattrFlags::empty()).expect("root may do that");
-    for file in ["etc/witness", "etc/witness.d/file"] {
-        fs::write(image.join(file), WITNESS).expect("the image can be written to");
-        mode(file, 0o666);
-    }
-    mode("etc/witness.d", 0o777);
-    image
-}
-
-/// Built once, static, so that it runs from an image that holds nothing else; built again when its source is newer.
-fn hostile_client() -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("hostile");
-    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    // Not the directory of the build that runs this test: that one may be locked.
-    let target = source.join("../../target/hostile");
-    let program = target.join(&triple).join("release/hostile");
-    let built = fs::metadata(&program).and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH);
-    if newest(&source) > built {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.current_dir(&source).arg("rustc").args(["--release", "--offline", "--target", &triple, "--target-dir"]).arg(&target);
-        cargo.args(["--", "-C", "target-feature=+crt-static"]);
-        command::finish(cargo).succeeds();
-    }
-    program
-}
-
-fn newest(directory: &Path) -> SystemTime {
-    files_below(directory).iter().filter_map(|path| fs::metadata(path).ok()?.modified().ok()).max().unwrap_or(UNIX_EPOCH)
-}
-
-fn size_of(directory: &Path) -> u64 {
-    files_below(directory).iter().filter_map(|path| fs::symlink_metadata(path).ok()).map(|meta| meta.len()).sum()
-}
-
-/// Everything below that is no directory.
-fn files_below(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.flat_map(|path| if path.is_dir() && !path.is_symlink() { files_below(&path) } else { vec![path] }).collect()
-}
-
-/// All that a client must not change and that can be looked at.
-struct State {
-    mounts: Vec<mountinfo::Mount>,
-    /// Name and content; a difference is shown as it is.
-    texts: Vec<(String, String)>,
-    /// How far the wall clock is ahead of the clock that nobody can set.
-    clock: Duration,
-}
-
-impl State {
-    fn now(image: &Path) -> Self {
-        // IPv6 is for every client; where it is a module, let it be loaded now rather than by the first one.
-        drop(std::net::UdpSocket::bind("[::1]:0"));
-        let kernel = ["hostname", "domainname", "core_pattern", "modprobe", "printk", "sysrq", "randomize_va_space"];
-        let mut texts: Vec<(String, String)> = kernel.iter().map(|name| read(&format!("/proc/sys/kernel/{name}"))).collect();
-        texts.extend(["/proc/net/route", "/proc/net/if_inet6", "/proc/swaps", "/etc/shorefast-witness", "/etc/passwd"].map(read));
-        texts.push(("interfaces".into(), names(&read("/proc/thread-self/net/dev").1, ':')));
-        // Linux 6.1 loads bpfilter for any user who asks for the firewall's tables, and then refuses to show them.
-        let modules = read("/proc/modules")
-            .1
-            .lines()
-            .filter(|line| !line.starts_with("bpfilter "))
-            .map(|line| format!("{line}\n"))
-            .collect::<String>();
-        texts.push(("modules".into(), names(&modules, ' ')));
-        let keys = read("/proc/key-users").1;
-        let of_sandboxes =
-            |line: &&str| line.split(':').next().is_some_and(|uid| uid.trim().parse().is_ok_and(|uid: u32| uid >= 2_000_000_000));
-        texts.push(("keys of sandboxes".into(), keys.lines().filter(of_sandboxes).collect()));
-        texts.extend(files_below(image).iter().map(|file| (file.display().to_string(), describe(file))));
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
-        let uptime = read("/proc/uptime").1.split('.').next().and_then(|seconds| seconds.parse().ok()).expect("whole seconds come first");
-        let clock = wall - Duration::from_secs(uptime);
-        Self { mounts: mountinfo::here(), texts, clock }
-    }
-
-    fn assert_same(&self, after: &Self) {
-        assert_eq!(self.mounts, after.mounts);
-        for (before, after) in self.texts.iter().zip(&after.texts) {
-            assert_eq!(before, after);
-        }
-        assert_eq!(self.texts.len(), after.texts.len(), "files of the image came or went");
-        assert!(self.clock.abs_diff(after.clock) < Duration::from_secs(2), "somebody set the clock");
-    }
-}
-
-fn read(path: &str) -> (String, String) {
-    (path.to_owned(), fs::read_to_string(path).unwrap_or_default())
-}
-
-fn names(table: &str, end: char) -> String {
-    let names: BTreeSet<&str> = table.lines().filter_map(|line| Some(line.split_once(end)?.0.trim())).collect();
-    names.into_iter().collect::<Vec<_>>().join(" ")
-}
-
-fn describe(file: &Path) -> String {
-    let meta = fs::symlink_metadata(file).expect("it was just listed");
-    let attributes =
-        [meta.mode().into(), meta.uid().into(), meta.gid().into(), meta.len().cast_signed(), meta.mtime(), meta.nlink().cast_signed()];
-    format!("{attributes:?}")
-}
-
-/// Services of the host that a client could reach if it had the wrong view of it.
-struct Services {
-    listeners: Vec<UnixListener>,
-    datagrams: UnixDatagram,
-}
-
-impl Services {
-    fn start() -> Self {
-        let name = |name: &str| SocketAddr::from_abstract_name(name).expect("a short name");
-        let listeners = vec![
-            UnixListener::bind_addr(&name("shorefast-probe")).expect("nobody else has the name on this network"),
-            UnixListener::bind(format!("/run/{WITNESS}.sock")).expect("a test has its own /run"),
-        ];
-        let datagrams = UnixDatagram::bind_addr(&name("shorefast-probe-datagram")).expect("nobody else has the name");
-        listeners.iter().for_each(|listener| listener.set_nonblocking(true).expect("a socket can be told not to wait"));
-        datagrams.set_nonblocking(true).expect("a socket can be told not to wait");
-        Self { listeners, datagrams }
-    }
-
-    fn assert_untouched(&self) {
-        assert!(self.listeners.iter().all(|listener| listener.accept().is_err()), "a client connected to a service of the host");
-        assert!(self.datagrams.recv(&mut [0; 16]).is_err(), "a client sent a datagram to a service of the host");
-    }
-}
-
-/// Root of the host, trying all the time to get what clients may use up.
-struct Starvation {
-    over: Arc<AtomicBool>,
-    watch: Option<JoinHandle<Option<String>>>,
-}
-
-impl Starvation {
-    fn watch() -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let seen_over = over.clone();
-        let watch = thread::spawn(move || {
-            let mut starved = None;
-            while !seen_over.load(Ordering::Relaxed) {
-                starved = starved.or_else(starved_of);
-                thread::sleep(Duration::from_millis(50));
-            }
-            starved
-        });
-        Self { over, watch: Some(watch) }
-    }
-
-    fn assert_none(&mut self) {
-        assert_eq!(self.end(), None, "root of the host was starved");
-    }
-
-    fn end(&mut self) -> Option<String> {
-        self.over.store(true, Ordering::Relaxed);
-        self.watch.take().and_then(|watch| watch.join().expect("it does not panic"))
-    }
-}
-
-impl Drop for Starvation {
-    /// The test's thread can leave its namespaces only when no other thread is in them.
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-fn starved_of() -> Option<String> {
-    if let Err(error) = inotify::init(inotify::CreateFlags::CLOEXEC) {
-        return Some(format!("inotify instances: {error}"));
-    }
-    let status = fs::read_to_string("/proc/thread-self/status").ok()?;
-    let (queued, limit) = status.lines().find_map(|line| line.strip_prefix("SigQ:"))?.trim().split_once('/')?;
-    let (queued, limit): (u64, u64) = (queued.parse().ok()?, limit.parse().ok()?);
-    (queued > limit / 2).then(|| format!("queued signals: {queued} of {limit}"))
 }
 
 /// Rows that do succeed when root runs them with nothing to hold it but namespaces of its own, so that what they do ends with them.
