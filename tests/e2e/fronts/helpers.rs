@@ -34,7 +34,19 @@ fn run(words: &[&str]) -> Ran {
 }
 
 fn see(words: &[&str], target: &Path) -> Seen {
+    seen(words, run(words), target)
+}
+
+/// An installed client whose mount fails may still be taking it back when its helper has ended. Ours may not.
+fn see_native(words: &[&str], target: &Path) -> Seen {
     let ran = run(words);
+    if ran.code != Some(0) {
+        wait::until("the installed client to take its mount back", || mountinfo::at(target).is_empty().then_some(()));
+    }
+    seen(words, ran, target)
+}
+
+fn seen(words: &[&str], ran: Ran, target: &Path) -> Seen {
     let row = |mount: Mount| {
         let options = mount.flags.join(",");
         [mount.fstype, mount.source.to_string_lossy().into_owned(), options, mount.superblock_options]
@@ -45,7 +57,7 @@ fn see(words: &[&str], target: &Path) -> Seen {
 
 /// Runs all with the installed client, then with ours in its place.
 fn both(host: &Host, helpers: &[&str], target: &Path, commands: &[&[&str]]) -> (Vec<Seen>, Vec<Seen>) {
-    let mut native: Vec<_> = commands.iter().map(|words| see(words, target)).collect();
+    let mut native: Vec<_> = commands.iter().map(|words| see_native(words, target)).collect();
     // Some installed ones let programs run with their owner's rights, and devices be devices. Ours never does.
     for row in native.iter_mut().flat_map(|seen| &mut seen.table).filter(|row| !row[2].contains("nosuid,nodev")) {
         row[2] = format!("{},nosuid,nodev{}", &row[2][..2], &row[2][2..]);
