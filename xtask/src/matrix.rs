@@ -11,7 +11,7 @@ use shorefast_tests::{Host, client};
 use crate::guest::Guest;
 use crate::kernels::{self, KERNELS};
 use crate::parallel::in_parallel;
-use crate::scenarios::{self, Scenarios};
+use crate::scenarios::{self, Scenario, Scenarios};
 use crate::tally::Tally;
 use crate::{process, setup};
 
@@ -131,11 +131,26 @@ fn test_program(message: &str, is_wanted: &impl Fn(&str) -> bool) -> Option<Stri
     message.get("executable")?.as_str().filter(|_| is_end_to_end && concerns_the_kernel && is_wanted(name)).map(str::to_owned)
 }
 
+/// What fails is run once more, as on this machine (tests/nextest.toml), and shown as such: real servers in a guest on a busy machine
+/// are late now and then. A hostile client that succeeds once has succeeded.
 fn run_in_guest(version: &'static str, programs: &[String], selection: Selection<'_>) -> Column {
     eprintln!("guest kernel {version}");
+    let mut column = try_in_guest(version, &command(programs, selection));
+    let failed: Vec<_> = column.scenarios.failed().filter(|scenario| scenario.program != "hostile").collect();
+    if column.failure.is_some() || failed.is_empty() {
+        return column;
+    }
+    eprintln!("guest kernel {version}: {} failed, once more", failed.len());
+    let second = try_in_guest(version, &command_for(&failed, programs));
+    column.scenarios.correct_by(&second.scenarios);
+    column.tally = column.tally.corrected_by(second.tally);
+    column
+}
+
+fn try_in_guest(version: &'static str, command: &[String]) -> Column {
     let guest = Guest { kernel: version, memory: GUEST_MEMORY, timeout_seconds: GUEST_SECONDS };
     let mut column = Column { version, scenarios: Scenarios::default(), tally: Tally::default(), failure: None };
-    let status = guest.run(&command(programs, selection), |line| {
+    let status = guest.run(command, |line| {
         let line = String::from_utf8_lossy(line);
         print!("[{version}] {line}");
         column.tally += Tally::of_line(&line);
@@ -147,6 +162,25 @@ fn run_in_guest(version: &'static str, programs: &[String], selection: Selection
         Err(error) => Some(error),
     };
     column
+}
+
+/// Each of these alone.
+fn command_for(scenarios: &[&Scenario], programs: &[String]) -> Vec<String> {
+    let each = format!(
+        r#"while [ $# -gt 0 ]; do
+        echo "{}$1"; "$2" --include-ignored --test-threads=1 --color=never --exact "$3"; shift 3
+    done"#,
+        scenarios::PROGRAM
+    );
+    let path = |name: &str| programs.iter().find(|path| program_name(path) == name).cloned().unwrap_or_default();
+    let words = scenarios.iter().flat_map(|scenario| [scenario.program.clone(), path(&scenario.program), scenario.test.clone()]);
+    ["sh", "-c", &each, "sh"].into_iter().map(str::to_owned).chain(words).collect()
+}
+
+/// Cargo names a test program `NAME-HASH`.
+fn program_name(path: &str) -> &str {
+    let file = path.rsplit_once('/').map_or(path, |(_, file)| file);
+    file.rsplit_once('-').map_or(file, |(name, _)| name)
 }
 
 fn command(programs: &[String], selection: Selection<'_>) -> Vec<String> {
@@ -166,4 +200,16 @@ fn command(programs: &[String], selection: Selection<'_>) -> Vec<String> {
     };
     let fixed = ["sh", "-c", &each, "sh", selection.filter.unwrap_or_default(), hostile, slow];
     fixed.into_iter().map(str::to_owned).chain(programs.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_found_again() {
+        let programs = ["/t/deps/nfs-12ab".to_owned(), "/t/deps/crash-34cd".to_owned()];
+        let failed = Scenario { program: "crash".into(), test: "a::b".into() };
+        assert_eq!(command_for(&[&failed], &programs)[4..], ["crash", "/t/deps/crash-34cd", "a::b"]);
+    }
 }

@@ -1,6 +1,7 @@
 //! What became of each scenario, read from what test programs print, and the table of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Precedes the name of the program whose tests follow.
 pub(crate) const PROGRAM: &str = "program: ";
@@ -8,17 +9,31 @@ pub(crate) const PROGRAM: &str = "program: ";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
+    /// The second time.
+    PassedAgain,
     Failed,
     /// Nothing more was heard of it.
     Unfinished,
 }
 
-/// By program and name.
+/// A test, and the program that it is in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Scenario {
+    pub(crate) program: String,
+    pub(crate) test: String,
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.program, self.test.replace('_', " "))
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Scenarios {
     program: String,
-    outcomes: BTreeMap<String, Outcome>,
-    running: Option<String>,
+    outcomes: BTreeMap<Scenario, Outcome>,
+    running: Option<Scenario>,
 }
 
 impl Scenarios {
@@ -32,9 +47,9 @@ impl Scenarios {
         }
         let rest = match line.strip_prefix("test ").and_then(|line| line.split_once(" ...")) {
             Some((name, rest)) => {
-                let name = format!("{}: {}", self.program, name.replace('_', " "));
-                self.outcomes.insert(name.clone(), Outcome::Unfinished);
-                self.running = Some(name);
+                let scenario = Scenario { program: self.program.clone(), test: name.to_owned() };
+                self.outcomes.insert(scenario.clone(), Outcome::Unfinished);
+                self.running = Some(scenario);
                 rest.trim_start()
             }
             None => line,
@@ -44,8 +59,21 @@ impl Scenarios {
             "FAILED" => Outcome::Failed,
             _ => return,
         };
-        if let Some(name) = self.running.take() {
-            self.outcomes.insert(name, outcome);
+        if let Some(scenario) = self.running.take() {
+            self.outcomes.insert(scenario, outcome);
+        }
+    }
+
+    pub(crate) fn failed(&self) -> impl Iterator<Item = &Scenario> {
+        self.outcomes.iter().filter(|(_, outcome)| **outcome == Outcome::Failed).map(|(scenario, _)| scenario)
+    }
+
+    /// After what had failed was run once more.
+    pub(crate) fn correct_by(&mut self, second: &Self) {
+        for (scenario, outcome) in &mut self.outcomes {
+            if *outcome == Outcome::Failed && second.outcomes.get(scenario) == Some(&Outcome::Passed) {
+                *outcome = Outcome::PassedAgain;
+            }
         }
     }
 }
@@ -67,6 +95,7 @@ pub(crate) fn table(columns: &[(&str, &Scenarios)]) -> String {
 fn shown(outcome: Option<&Outcome>) -> &'static str {
     match outcome {
         Some(Outcome::Passed) => "ok",
+        Some(Outcome::PassedAgain) => "ok, the second time",
         Some(Outcome::Failed) => "FAILED",
         Some(Outcome::Unfinished) => "unfinished",
         None => "-",
@@ -89,6 +118,17 @@ mod tests {
         let other = read("program: nfs\ntest a_b ... noise\nok\ntest late ... \n");
         let table = table(&[("6.1", &one), ("7.2", &other)]);
         for row in ["| scenario | 6.1 | 7.2 |", "| nfs: a b | ok | ok |", "| nfs: c::d | FAILED | - |", "| nfs: late | - | unfinished |"] {
+            assert!(table.contains(row), "{row} is not in\n{table}");
+        }
+    }
+
+    #[test]
+    fn what_failed_once_is_shown_as_such() {
+        let mut first = read("program: nfs\ntest a ... FAILED\ntest b ... FAILED\ntest c ... ok\n");
+        assert_eq!(first.failed().map(|scenario| scenario.test.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        first.correct_by(&read("program: nfs\ntest a ... ok\ntest b ... FAILED\n"));
+        let table = table(&[("6.1", &first)]);
+        for row in ["| nfs: a | ok, the second time |", "| nfs: b | FAILED |", "| nfs: c | ok |"] {
             assert!(table.contains(row), "{row} is not in\n{table}");
         }
     }

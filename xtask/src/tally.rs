@@ -7,6 +7,8 @@ use std::ops::AddAssign;
 pub(crate) struct Tally {
     pub(crate) passed: u32,
     pub(crate) failed: u32,
+    /// Of those that passed: how many did not the first time.
+    pub(crate) again: u32,
 }
 
 impl Tally {
@@ -21,16 +23,23 @@ impl Tally {
             None
         };
         let mut tally = Self::default();
-        for count in counts.unwrap_or_default().split([',', ';']) {
+        for count in counts.unwrap_or_default().split([',', ';', '(']) {
             match count.trim().split_once(' ') {
                 Some((number, kind)) if kind.starts_with("passed") => tally.passed += number.parse().unwrap_or(0),
                 Some((number, kind)) if kind.starts_with("failed") || kind.starts_with("timed out") => {
                     tally.failed += number.parse().unwrap_or(0);
                 }
+                Some((number, kind)) if kind.starts_with("flaky") => tally.again += number.parse().unwrap_or(0),
                 _ => {}
             }
         }
         tally
+    }
+
+    /// After what had failed was run once more.
+    pub(crate) fn corrected_by(self, second: Self) -> Self {
+        let again = second.passed.min(self.failed);
+        Self { passed: self.passed + again, failed: self.failed - again, again: self.again + again }
     }
 }
 
@@ -38,12 +47,17 @@ impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.again += other.again;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} passed, {} failed", self.passed, self.failed)
+        write!(out, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.again > 0 {
+            write!(out, " ({} passed only when run again)", self.again)?;
+        }
+        Ok(())
     }
 }
 
@@ -60,15 +74,26 @@ mod tests {
     #[test]
     fn reads_the_closing_lines_of_both_runners() {
         let rows = [
-            ("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s", 3, 0),
-            ("test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s", 2, 4),
-            ("     Summary [   4.501s] 12 tests run: 12 passed, 0 skipped", 12, 0),
-            ("     Summary [   4.501s] 13 tests run: 9 passed (1 slow), 3 failed, 1 timed out, 0 skipped", 9, 4),
-            ("\x1b[32;1m     Summary\x1b[0m [   1.2s] \x1b[1m2\x1b[0m tests run: \x1b[1m2\x1b[0m \x1b[32;1mpassed\x1b[0m", 2, 0),
-            ("some test printed: 7 failed", 0, 0),
+            ("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s", 3, 0, 0),
+            ("test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s", 2, 4, 0),
+            ("     Summary [   4.501s] 12 tests run: 12 passed, 0 skipped", 12, 0, 0),
+            ("     Summary [   4.501s] 13 tests run: 9 passed (1 slow, 2 flaky), 3 failed, 1 timed out, 0 skipped", 9, 4, 2),
+            ("     Summary [   4.501s] 9 tests run: 9 passed (2 flaky), 0 skipped", 9, 0, 2),
+            ("\x1b[32;1m     Summary\x1b[0m [   1.2s] \x1b[1m2\x1b[0m tests run: \x1b[1m2\x1b[0m \x1b[32;1mpassed\x1b[0m", 2, 0, 0),
+            ("some test printed: 7 failed", 0, 0, 0),
         ];
-        for (line, passed, failed) in rows {
-            assert_eq!(Tally::of_line(line), Tally { passed, failed }, "{line}");
+        for (line, passed, failed, again) in rows {
+            assert_eq!(Tally::of_line(line), Tally { passed, failed, again }, "{line}");
         }
+    }
+
+    #[test]
+    fn what_passes_when_run_again_is_said() {
+        let first = Tally { passed: 5, failed: 2, again: 0 };
+        assert_eq!(
+            first.corrected_by(Tally { passed: 1, failed: 1, again: 0 }).to_string(),
+            "6 passed, 1 failed (1 passed only when run again)"
+        );
+        assert_eq!(first.to_string(), "5 passed, 2 failed");
     }
 }
