@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use shorefast_tests::client::Request;
-use shorefast_tests::{Client, Host, Ran, Way, command, mountinfo};
+use shorefast_tests::{Client, Host, Ran, Way, command, mountinfo, wait};
 
 use crate::image::{IMAGE, files_below, hostile_client, make_image};
 use crate::surroundings::{Services, Starvation, State, WITNESS};
@@ -120,7 +120,7 @@ fn row(sandbox: Sandbox, name: &str) {
     match (name.as_str(), ran.code) {
         ("stalls-init" | "stalls-garbage", code) => assert_eq!(code, Some(32), "nobody serves, but the mount is there"),
         ("lasts-serving", Some(0)) => {
-            thread::sleep(Duration::from_millis(2500));
+            wait::until("the server's last attempt", || scene.target.join("over").exists().then_some(()));
             assert!(!scene.target.join("harm").exists(), "what serves the mount could mount or climb out");
         }
         ("lasts-asking", Some(0)) => {

@@ -1,7 +1,7 @@
 //! A FUSE server that answers as little as a row wants. In: a mounted /dev/fuse. Out: never anything useful.
 //!
-//! It knows a file `trap`, which can be opened and mapped, and whose content never arrives; and a file `harm`, which is there once
-//! the server has done some.
+//! It knows a file `trap`, which can be opened and mapped, and whose content never arrives; a file `harm`, which is there once
+//! the server has done some; and a file `over`, which is there once it has stopped trying.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -28,6 +28,9 @@ pub(crate) const TRAP: &str = "trap";
 
 /// Makes the file `harm` appear.
 pub(crate) static HARM: AtomicBool = AtomicBool::new(false);
+
+/// Makes the file `over` appear.
+pub(crate) static OVER: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn open_device() -> Answer<OwnedFd> {
     sys::open(c"/dev/fuse", libc::O_RDWR)
@@ -95,6 +98,7 @@ fn lookup(unique: u64, name: &[u8]) -> Vec<u8> {
     let node = match name.strip_suffix(b"\0") {
         Some(b"trap") => 2u64,
         Some(b"harm") if HARM.load(Ordering::Relaxed) => 3,
+        Some(b"over") if OVER.load(Ordering::Acquire) => 4,
         _ => return reply(unique, -libc::ENOENT, &[]),
     };
     let head: Vec<u8> = [node, 0, 3600, 3600, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();

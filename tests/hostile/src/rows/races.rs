@@ -384,6 +384,15 @@ fn at_most_our_own<T>(unmounted: Result<T, Errno>) -> Outcome {
     }
 }
 
+/// A client that asks for more before its mount is complete loses it. These rows are about afterwards: the mount has left our sight, which
+/// a kernel filesystem's may be too quick for.
+fn wait_for_the_end(sandbox: &Sandbox) {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(10) && !sandbox.new_mounts().is_empty() {
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A process that outlives the client and goes on asking: after the end nobody may say yes. It notes a success in
 /// the mount itself, as `late`, and the driver looks.
 pub(super) fn mounts_after_the_end(sandbox: &Sandbox) -> Outcome {
@@ -394,6 +403,7 @@ pub(super) fn mounts_after_the_end(sandbox: &Sandbox) -> Outcome {
         return refused("the mount is not visible inside");
     };
     let left = leave_behind(|| {
+        wait_for_the_end(sandbox);
         for _ in 0..40 {
             thread::sleep(Duration::from_millis(50));
             let calls = [
@@ -417,7 +427,11 @@ pub(super) fn attacks_while_serving(sandbox: &Sandbox) -> Outcome {
     }
     let left = leave_behind(|| {
         thread::scope(|scope| {
-            scope.spawn(|| fuse::HARM.store(attack(sandbox), Ordering::Relaxed));
+            scope.spawn(|| {
+                wait_for_the_end(sandbox);
+                fuse::HARM.store(attack(sandbox), Ordering::Relaxed);
+                fuse::OVER.store(true, Ordering::Release);
+            });
             fuse::serve(device, Manners::Trap);
         });
     });
