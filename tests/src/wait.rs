@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Long enough for a guest kernel on a busy machine; only failing tests ever wait that long.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(100);
 
 const PAUSE: Duration = Duration::from_millis(10);
 
