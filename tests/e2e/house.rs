@@ -4,14 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and the crates of ours that it may use.
-const WALLS: [(&str, &[&str]); 10] = [
+const WALLS: [(&str, &[&str]); 11] = [
     ("sys", &[]),
     ("net", &[]),
+    ("runtimes", &[]),
     ("broker", &["sys"]),
     ("sandbox", &["sys"]),
     ("packages", &["net"]),
     ("image", &["net", "packages"]),
-    ("engine", &["broker", "image", "sandbox", "sys"]),
+    ("engine", &["broker", "image", "runtimes", "sandbox", "sys"]),
     ("install", &[]),
     ("doctor", &["engine", "image", "sys"]),
     ("shorefast", &["broker", "doctor", "engine", "image", "install", "sandbox", "sys"]),
