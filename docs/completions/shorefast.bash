@@ -203,7 +203,7 @@ _shorefast() {
 
     case "${cmd}" in
         shorefast)
-            opts="-h -V --run-dir --root --clients --client-image --max-image-size --max-image-entries --help --version mount umount list inspect logs image client demo reconcile install uninstall doctor help"
+            opts="-h -V --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help --version mount umount list inspect logs image client demo reconcile install uninstall doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -225,6 +225,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -241,7 +245,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client)
-            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help list show check help"
+            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help list show check help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -263,6 +267,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -279,7 +287,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client__subcmd__check)
-            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -298,6 +306,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -387,7 +399,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client__subcmd__list)
-            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -406,6 +418,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -425,7 +441,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client__subcmd__show)
-            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -447,6 +463,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -463,7 +483,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__demo)
-            opts="-h --keep --offline --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --keep --offline --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -482,6 +502,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -501,7 +525,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__doctor)
-            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -520,6 +544,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -875,7 +903,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image)
-            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help pull import build list inspect remove gc help"
+            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help pull import build list inspect remove gc help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -897,6 +925,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -913,7 +945,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__build)
-            opts="-h --packages --suite --mirror --keyring --lock --write-lock --offline --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --packages --suite --mirror --keyring --lock --write-lock --offline --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -959,6 +991,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -975,7 +1011,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__gc)
-            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -994,6 +1030,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1139,7 +1179,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__import)
-            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1158,6 +1198,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1177,7 +1221,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__inspect)
-            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1196,6 +1240,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1215,7 +1263,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__list)
-            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1234,6 +1282,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1253,7 +1305,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__pull)
-            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1272,6 +1324,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1291,7 +1347,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__remove)
-            opts="-h --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1313,6 +1369,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1329,7 +1389,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__inspect)
-            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1351,6 +1411,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1367,7 +1431,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__install)
-            opts="-h --to --kubelet --helpers --systemd --clients-from --host-root --follow --dry-run --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --to --kubelet --helpers --systemd --clients-from --host-root --follow --dry-run --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1405,6 +1469,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1421,7 +1489,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__list)
-            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1440,6 +1508,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1459,7 +1531,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__logs)
-            opts="-f -h --follow --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-f -h --follow --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1481,6 +1553,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1497,7 +1573,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__mount)
-            opts="-t -o -h --type --options --client --client-file --image --mode --offline --dry-run --timeout --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-t -o -h --type --options --client --client-file --image --container --mode --offline --dry-run --timeout --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1531,8 +1607,12 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --container)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --mode)
-                    COMPREPLY=($(compgen -W "container host auto" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "container exec host auto" -- "${cur}"))
                     return 0
                     ;;
                 --timeout)
@@ -1555,6 +1635,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1571,7 +1655,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__reconcile)
-            opts="-h --json --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1590,6 +1674,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1609,7 +1697,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__umount)
-            opts="-l -f -h --lazy --force --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-l -f -h --lazy --force --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1631,6 +1719,10 @@ _shorefast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-image-size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1647,7 +1739,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__uninstall)
-            opts="-h --to --host-root --dry-run --run-dir --root --clients --client-image --max-image-size --max-image-entries --help"
+            opts="-h --to --host-root --dry-run --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1674,6 +1766,10 @@ _shorefast() {
                     return 0
                     ;;
                 --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_shorefast_global_optspecs
-    string join \n run-dir= root= clients= client-image= max-image-size= max-image-entries= h/help V/version
+    string join \n run-dir= root= clients= client-image= host-proc= max-image-size= max-image-entries= h/help V/version
 end
 
 function __fish_shorefast_needs_command
@@ -28,6 +28,7 @@ complete -c shorefast -n "__fish_shorefast_needs_command" -l run-dir -d 'Where r
 complete -c shorefast -n "__fish_shorefast_needs_command" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_needs_command" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_needs_command" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_needs_command" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_needs_command" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_needs_command" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_needs_command" -s h -l help -d 'Print help'
@@ -50,7 +51,9 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s o -l optio
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client -d 'Use the client definition of this name' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-file -d 'Use this client definition' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image -d 'Use this image instead of the definition\'s: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, tar:FILE or dir:ROOTFS' -r
-complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l mode -d 'Where the client runs: in a sandbox (container), or not at all but by mount(8) (host); auto: host if this host has a helper for the type. Default: what the client\'s definition says, else container' -r -f -a "container\t''
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l container -d 'Run the client in this container, which runs already: NAME or LABEL=VALUE, and before it, if it matters, docker:, podman: or containerd:' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l mode -d 'Where the client runs: in a sandbox (container), in a container that runs already (exec), or not at all but by mount(8) (host); auto: host if this host has a helper for the type. Default: what the client\'s definition says, else container' -r -f -a "container\t''
+exec\t''
 host\t''
 auto\t''"
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l timeout -d 'Give up after this time, such as 30s or 2m' -r
@@ -58,6 +61,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l run-dir -d
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l offline -d 'Never ask the network: use only images that are here'
@@ -67,6 +71,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l run-dir -
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s l -l lazy -d 'Detach now, end when nobody uses it any more'
@@ -76,6 +81,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l run-dir -d 
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l json -d 'A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, since}'
@@ -84,6 +90,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l run-dir 
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l json
@@ -92,6 +99,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l run-dir -d 
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s f -l follow -d 'Go on showing until the mount ends'
@@ -100,6 +108,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fis
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -s h -l help -d 'Print help'
@@ -115,6 +124,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -s h -l help -d 'Print help'
@@ -122,6 +132,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
@@ -135,6 +146,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l offline -d 'Use only what was downloaded before'
@@ -143,6 +155,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l json -d 'A JSON array of {name, names, digest, size, used_by, source, created}'
@@ -151,6 +164,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l json
@@ -159,6 +173,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help'
@@ -166,6 +181,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l json
@@ -182,6 +198,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fi
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -s h -l help -d 'Print help'
@@ -193,6 +210,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_s
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l json -d 'A JSON array of {name, types, mode, image, from}'
@@ -201,6 +219,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_s
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l json
@@ -209,6 +228,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_s
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
@@ -220,6 +240,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l run-dir -d 
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l keep -d 'Leave the mount and its server for playing; `umount` ends both'
@@ -229,6 +250,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l run-di
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l json
@@ -241,6 +263,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l run-dir 
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l kubelet -d 'Also make a mounter for kubelet\'s --experimental-mounter-path'
@@ -254,6 +277,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l run-di
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l dry-run -d 'Only say what would be done'
@@ -262,6 +286,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l run-dir -
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between them, of which later ones count more' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l client-image -d 'Use this image for a client, named by its name or a type: counts more than any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l json -d 'A JSON array of {subject, verdict, finding, do}'

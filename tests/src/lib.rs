@@ -3,6 +3,7 @@
 //!
 //! Everything here panics when it fails: it runs only in tests, and says what it was doing.
 
+pub mod runtimes;
 pub mod servers;
 
 pub mod client;

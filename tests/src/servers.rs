@@ -30,13 +30,13 @@ use crate::{Host, wait};
 
 /// A server process with a log that is shown if it does not come up.
 #[derive(Debug)]
-struct Server {
+pub(crate) struct Server {
     child: Child,
     log: PathBuf,
 }
 
 impl Server {
-    fn start(host: &Host, name: &str, words: &[&str]) -> Self {
+    pub(crate) fn start(host: &Host, name: &str, words: &[&str]) -> Self {
         Self::start_with(host, name, words, |_| ())
     }
 

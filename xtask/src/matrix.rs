@@ -122,7 +122,7 @@ pub(crate) fn programs(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> 
 
 fn test_program(message: &str, is_wanted: &impl Fn(&str) -> bool) -> Option<String> {
     /// What these look at is the same on every kernel, and slow where there is one processor.
-    const SAME_EVERYWHERE: [&str; 5] = ["house", "install", "layers", "packages", "registry"];
+    const SAME_EVERYWHERE: [&str; 6] = ["containers", "house", "install", "layers", "packages", "registry"];
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let target = message.get("target")?;
     let is_end_to_end = target.get("src_path")?.as_str()?.contains("/tests/e2e/");

@@ -7,15 +7,17 @@ use anyhow::{Result, ensure};
 use crate::{apt, archive, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 29] = [
+const PACKAGES: [&str; 33] = [
     "apache2-utils",
     "apt-utils",
     "attr",
     "bindfs",
     "buildah",
     "ca-certificates",
+    "containerd",
     "davfs2",
     "docker-registry",
+    "docker.io",
     "e2fsprogs",
     "fuse3",
     "glusterfs-server",
@@ -26,10 +28,12 @@ const PACKAGES: [&str; 29] = [
     "nfs-kernel-server",
     "openssh-server",
     "openssl",
+    "podman",
     "python3",
     "python3-pip",
     "rclone",
     "rpcbind",
+    "runc",
     "s3fs",
     "skopeo",
     "sshfs",

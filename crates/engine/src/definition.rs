@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use shorefast_broker::Door;
+use shorefast_runtimes::Selector;
 use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File};
 
@@ -18,6 +19,8 @@ pub struct Definition {
     /// Filesystem types, as in `mount -t`.
     pub types: Vec<String>,
     pub image: Option<String>,
+    /// For mode exec.
+    pub container: Option<Selector>,
     /// Where the client runs, if the definition cares.
     pub mode: Option<Mode>,
     pub command: Vec<String>,
@@ -46,6 +49,7 @@ pub struct Definition {
 pub struct Layer {
     pub types: Option<Vec<String>>,
     pub image: Option<String>,
+    pub container: Option<String>,
     pub mode: Option<Mode>,
     pub command: Option<Vec<String>>,
     pub arg0: Option<String>,
@@ -191,6 +195,7 @@ impl Layer {
         Self {
             types: self.types.or(below.types),
             image: self.image.or(below.image),
+            container: self.container.or(below.container),
             mode: self.mode.or(below.mode),
             command: self.command.or(below.command),
             arg0: self.arg0.or(below.arg0),
@@ -239,6 +244,11 @@ impl Layer {
         Ok(Definition {
             types,
             image: self.image,
+            container: self
+                .container
+                .map(|text| text.parse())
+                .transpose()
+                .map_err(|error: shorefast_runtimes::Malformed| format!("key `container`: {error}"))?,
             mode: self.mode,
             command,
             arg0: self.arg0,
@@ -409,6 +419,7 @@ mod tests {
             ("a size of nothing", "types = [\"a\"]\nlimits = { memory = \"0\" }", "no size"),
             ("a size that overflows", "types = [\"a\"]\nlimits = { memory = \"99999999999T\" }", "no size"),
             ("host pids with private users", "types = [\"a\"]\nnamespaces = { pid = \"host\", user = \"private\" }", "namespaces"),
+            ("a container that cannot be", "types = [\"a\"]\ncontainer = \"a b\"", "`container`"),
             ("a file over the image's programs", "types = [\"a\"]\nprovide = { \"/usr/bin/x\" = \"\" }", "provide"),
             ("a service at a port that is none", with_service[0].as_str(), "99999"),
             ("a service's state anywhere", with_service[1].as_str(), "services"),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use shorefast_broker as broker;
 use shorefast_image as image;
+use shorefast_runtimes as runtimes;
 use shorefast_sandbox as sandbox;
 use shorefast_sys as sys;
 
@@ -11,6 +12,10 @@ use shorefast_sys as sys;
 pub enum Error {
     #[error("root rights are needed")]
     NotRoot,
+    #[error("cannot get to the host through {path:?}")]
+    HostProc { path: PathBuf, source: sys::Error },
+    #[error("the host is out of reach: this container has a {kind} namespace of its own")]
+    HostOutOfReach { kind: &'static str },
     #[error("no filesystem type given")]
     NoType,
     #[error("no client definition lists the type {fstype:?}{}", looked(directory, looked_at))]
@@ -32,6 +37,10 @@ pub enum Error {
     Options { problem: &'static str },
     #[error("client {client:?} has no image")]
     NoImage { client: String },
+    #[error("client {client:?} has no container to run in")]
+    NoContainer { client: String },
+    #[error("cannot use the container")]
+    Container(#[source] runtimes::Error),
     #[error("cannot run mount(8)")]
     MountProgram { source: std::io::Error },
     #[error("mount(8) failed{}{said}", exit_status(*code))]
@@ -132,7 +141,9 @@ pub enum Kind {
 impl Error {
     pub fn kind(&self) -> Kind {
         match self {
+            Self::HostProc { .. } | Self::HostOutOfReach { .. } => Kind::System,
             Self::NotRoot | Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
+            Self::NoContainer { .. } | Self::Container(runtimes::Error::Selector(_)) => Kind::Usage,
             Self::DefinitionUnreadable { .. } | Self::Definition { .. } | Self::LastGoodInForce { .. } => Kind::Usage,
             Self::Image(image::Error::Reference { .. } | image::Error::Unknown { .. }) => Kind::Usage,
             Self::HostMount { code: Some(1), .. } => Kind::Usage,
@@ -146,6 +157,12 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NotRoot => "run it as root; `shorefast mount --dry-run` shows the plan without",
+            Self::HostProc { .. } => {
+                "--host-proc and HOSTPROCPATH name the host's /proc as the container sees it; the container must be privileged"
+            }
+            Self::HostOutOfReach { .. } => {
+                "what it starts would end with the container: give it the host's processes (--pid=host, hostPID: true) and no user namespace"
+            }
             Self::NoType => "say -t TYPE, or --client or --client-file",
             Self::UnknownType { directory, .. } | Self::UnknownClient { directory, .. } => {
                 return Some(format!(
@@ -155,6 +172,9 @@ impl Error {
             }
             Self::Definition { .. } | Self::LastGoodInForce { .. } => "docs/CLIENTS.md lists the keys",
             Self::NoImage { .. } => "add image = \"…\" to the definition, or say --image",
+            Self::NoContainer { .. } => "add container = \"NAME\" or \"KEY=VALUE\" to the definition, or say --container",
+            Self::Container(error) => error.hint(),
+            Self::Sandbox(sandbox::Error::ContainerGone { .. }) => "the container was stopped meanwhile: start it and try again",
             Self::MountProgram { .. } => "mode host needs mount(8) of util-linux or busybox on this host",
             Self::HostMount { why, .. } => {
                 return Some(format!(
@@ -168,7 +188,9 @@ impl Error {
                 _ => return None,
             },
             Self::Image(error) => return error.hint(),
-            Self::Sandbox(sandbox::Error::Execute(_)) => "is the helper in the image? the first word of `command` is looked up on its PATH",
+            Self::Sandbox(sandbox::Error::Execute(_)) => {
+                "is the helper in the image or container? the first word of `command` is looked up on its PATH"
+            }
             Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
             Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint(),
             Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",

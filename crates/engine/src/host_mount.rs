@@ -151,6 +151,7 @@ mod tests {
             options: options.into(),
             client: ClientChoice::ByType,
             image: None,
+            container: None,
             mode: None,
             name_servers: None,
             namespace: None,

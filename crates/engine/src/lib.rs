@@ -4,8 +4,10 @@
 //! configuration, environment or the network. Synchronous throughout: there is no point at which
 //! a mount can be left half-way by a cancelled task.
 
+pub mod outside;
 pub mod mount;
 pub mod start;
+pub mod lodging;
 pub mod serve;
 pub mod unmount;
 pub mod images;

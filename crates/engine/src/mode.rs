@@ -13,6 +13,8 @@ use crate::host_helper::Helper;
 pub enum Mode {
     /// In a sandbox, from an image.
     Container,
+    /// In a container that already runs.
+    Exec,
     /// With mount(8), which runs the host's own helper.
     Host,
     /// `Host` if the host has a helper for the type, `Container` if not.
@@ -20,8 +22,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    pub const NAMES: &[&str] = &["container", "host", "auto"];
-    const ALL: &[Mode] = &[Mode::Container, Mode::Host, Mode::Auto];
+    pub const NAMES: &[&str] = &["container", "exec", "host", "auto"];
+    const ALL: &[Mode] = &[Mode::Container, Mode::Exec, Mode::Host, Mode::Auto];
 }
 
 impl FromStr for Mode {
@@ -38,6 +40,7 @@ impl FromStr for Mode {
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     Container,
+    Exec,
     Host,
 }
 
@@ -45,6 +48,7 @@ impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Container => "container",
+            Self::Exec => "exec",
             Self::Host => "host",
         })
     }
@@ -67,6 +71,7 @@ pub fn choose(called: Option<Mode>, defined: Option<Mode>, helper: impl FnOnce()
     let choice = |place, why: String| Choice { place, why };
     match mode {
         Mode::Container => choice(Place::Container, said_by.to_owned()),
+        Mode::Exec => choice(Place::Exec, said_by.to_owned()),
         Mode::Host => choice(Place::Host, said_by.to_owned()),
         Mode::Auto => match helper() {
             Helper::Installed(path) => choice(Place::Host, format!("auto: this host has {}", path.display())),

@@ -15,6 +15,7 @@ use crate::attach::{self, Target};
 use crate::error::Error;
 use crate::keeper::{FilesystemEnd, Keeper};
 use crate::kill_point::{self, Point};
+use crate::lodging::{self, Lodging};
 use crate::plan::ClientPlan;
 use crate::record::{Begun, Process, Record, Records};
 use crate::serve::{self, Terms};
@@ -52,20 +53,19 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let target = attach::open(&plan.target, plan.namespace.as_deref())?;
     kill_point::pass(Point::TargetOpened);
     kernel::require_any(&plan.policy.kernel_types)?;
-    let image = host.images.obtain(&plan.image, host.network).map_err(Error::Image)?;
+    let Lodging { nest, mut house } = lodging::find(plan, host, nest)?;
     kill_point::pass(Point::ImageResolved);
     // An image may have taken minutes to arrive; what the caller limits is the mount.
     let deadline = Instant::now() + plan.timeout;
     let records = Records::at(&host.run_dir);
 
-    let begun = records.begin(image.digest.as_ref())?;
-    // On record as a user of its image, which nobody removes from now on.
-    drop(image.held);
+    let begun = records.begin(house.digest())?;
+    house.is_on_record();
     kill_point::pass(Point::RecordBegun);
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
     kill_point::pass(Point::CgroupMade);
     let program = sys::shim::program().map_err(Error::Keeper)?;
-    let around = Surroundings { rootfs: &image.rootfs, ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
+    let around = Surroundings { root: house.files(), ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
     let Started { keeper, client, listener, view, filesystem_end } = start::client(nest, plan, &around, &records, &begun)?;
     // What others left behind; now, because the client takes its time.
     reconcile::abandoned(&records)?;
@@ -74,16 +74,20 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
         let planned = plan
             .services
             .as_ref()
-            .map(|of_client| services::plan::make(of_client, &plan.client, &image.rootfs, begun.digest, host.images.root()));
+            .zip(house.rootfs())
+            .map(|(of_client, rootfs)| services::plan::make(of_client, &plan.client, rootfs, begun.digest, host.images.root()));
         services::ensure(&records, &planned.unwrap_or_default(), deadline).map_err(|error| error.to_string())
     };
     let mut broker = Broker::new(listener, &plan.policy, view).with_services(&mut start_services);
     let log = records.log(&begun.id);
     let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target };
-    let commit = |mounted: &Mounted| begun.commit(&describe(plan, &target, &begun, mounted, &client, &keeper, &cgroup.0)?);
+    let commit = |mounted: &Mounted| {
+        begun.commit(&Record { image: house.name(plan), ..describe(plan, &target, &begun, mounted, &client, &keeper, &cgroup.0)? })
+    };
     serve::until_complete(&client, &mut broker, &terms, commit)?;
     let mounted = broker.finish().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
+    house.move_in(client.pid())?;
     let attached = attach::at(&mounted.mount, mounted.identity, &target)?;
     kill_point::pass(Point::Attached);
     if mounted.uses_services {
@@ -132,7 +136,7 @@ fn describe(
         source: std::ffi::OsString::from_vec(mounted.source.clone()),
         fstype: mounted.fstype.clone(),
         client: plan.client.clone(),
-        image: plan.image.to_string(),
+        image: plan.root.to_string(),
         digest: begun.digest,
         mode: plan.mode.to_string(),
         since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use shorefast_broker::Policy;
 use shorefast_broker::policy::{Owner, ServiceUse, SourceAlias};
 use shorefast_image::Reference;
+use shorefast_runtimes::{Malformed, Selector};
 use shorefast_sandbox::Spec;
 use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{self, Content, File, Identity, Processes, Role};
@@ -43,7 +44,7 @@ pub struct ClientPlan {
     pub target: PathBuf,
     /// Where the target is, if not here.
     pub namespace: Option<PathBuf>,
-    pub image: Reference,
+    pub root: Root,
     pub spec: Spec,
     pub policy: Policy,
     /// What runs beside some of the client's mounts.
@@ -54,6 +55,22 @@ pub struct ClientPlan {
     pub timeout: Duration,
     /// The client's options, for display only.
     shown_options: String,
+}
+
+/// Where the client's files are.
+#[derive(Clone, Debug)]
+pub enum Root {
+    Image(Reference),
+    Container(Selector),
+}
+
+impl std::fmt::Display for Root {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Image(image) => image.fmt(out),
+            Self::Container(selector) => selector.fmt(out),
+        }
+    }
 }
 
 /// What of the surroundings a plan depends on.
@@ -74,10 +91,13 @@ pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
         client => client?,
     };
     let fstype = request.fstype.as_ref().unwrap_or(&client.definition.types[0]);
-    let Choice { place, why } = mode::choose(request.mode, client.definition.mode, || host_helper::find(fstype));
+    let called = request.mode.or(request.container.as_ref().map(|_| Mode::Exec));
+    let Choice { place, why } = mode::choose(called, client.definition.mode, || host_helper::find(fstype));
     match place {
         Place::Host => Ok(Plan::Host(HostPlan::make(&Request { fstype: Some(fstype.clone()), ..request.clone() }, why))),
-        Place::Container => through_client(request, context, client, Choice { place, why }).map(|plan| Plan::Client(Box::new(plan))),
+        Place::Container | Place::Exec => {
+            through_client(request, context, client, Choice { place, why }).map(|plan| Plan::Client(Box::new(plan)))
+        }
     }
 }
 
@@ -100,19 +120,14 @@ fn reason(request: &Request, error: &Error) -> String {
 fn through_client(request: &Request, context: &Context, client: Client, choice: Choice) -> Result<ClientPlan, Error> {
     let Client { name, origin, definition, .. } = client;
     let fstype = request.fstype.clone().unwrap_or_else(|| definition.types[0].clone());
-    let image = request.image.as_ref().or(definition.image.as_ref()).ok_or_else(|| Error::NoImage { client: name.clone() })?;
-    let image: Reference = image.parse().map_err(Error::Image)?;
+    let root = root(request, &name, &definition, choice.place)?;
     let options = options::parse(&request.options)?.with(&options::parse(&definition.options.join(","))?.items);
     let (items, mut files) = hand_over_files(options.items, &definition);
-    files.extend(definition.provide.iter().map(|(path, text)| File { inside: path.clone(), content: Content::Text(text.clone()) }));
-    let provided = |path: &str| definition.provide.contains_key(Path::new(path));
-    let from = |path: &str| request.name_servers.clone().filter(|_| path == NAME_SERVERS).unwrap_or_else(|| path.into());
-    files.extend(
-        HOST_FILES
-            .iter()
-            .filter(|path| !provided(path))
-            .map(|path| File { inside: path.into(), content: Content::HostIfThere(from(path)) }),
-    );
+    // A container has its own of all of these.
+    let is_image = matches!(root, Root::Image(_));
+    files.extend(provided_files(&definition, request).filter(|_| is_image));
+    let services = definition.services.clone().filter(|_| is_image);
+    let limits = if is_image { definition.limits } else { Limits::default() };
 
     let (source_path, source_inside) = match definition.source {
         Source::Remote => (None, request.source.clone()),
@@ -126,12 +141,12 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         command: expand(&definition.command, &values),
         arg0: definition.arg0.clone(),
         environment: definition.env.clone().into_iter().collect(),
-        identity: identity(&definition),
-        processes: if definition.namespaces.pid == Namespace::Host { Processes::Host } else { Processes::Own },
+        identity: identity(&definition, &root),
+        processes: processes(&definition, &root),
         source: source_path.clone(),
         files,
         shown: Vec::new(),
-        stand_ins: definition.services.iter().map(|services| services.asked_by.clone()).collect(),
+        stand_ins: services.iter().map(|services| services.asked_by.clone()).collect(),
         role: Role::Client,
         scratch_bytes: definition.scratch_bytes,
     };
@@ -140,15 +155,12 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         mounts: definition.mounts,
         flags: options.flags,
         owner: context.owner,
-        services: definition
-            .services
-            .as_ref()
-            .map(|services| ServiceUse { with: services.used_with.clone(), unless: services.unless.clone() }),
+        services: services.as_ref().map(|services| ServiceUse { with: services.used_with.clone(), unless: services.unless.clone() }),
         source_seen_as: source_path.map(|path| SourceAlias { inside: spec::SOURCE.into(), outside: path.into_os_string().into_vec() }),
     };
     Ok(ClientPlan {
-        services: definition.services.clone(),
-        limits: definition.limits,
+        services,
+        limits,
         target: std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone()),
         shown_options: options::join_redacted(&items),
         source: request.source.clone(),
@@ -161,16 +173,44 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         daemon: definition.daemon,
         on_exit: definition.on_exit,
         fstype,
-        image,
+        root,
         spec,
         policy,
     })
 }
 
-fn identity(definition: &Definition) -> Identity {
-    match definition.namespaces.user {
-        Namespace::Host => Identity::DedicatedUser,
-        Namespace::Private => Identity::UserNamespace,
+fn root(request: &Request, client: &str, definition: &Definition, place: Place) -> Result<Root, Error> {
+    if place == Place::Exec {
+        let called =
+            request.container.as_deref().map(str::parse).transpose().map_err(|malformed: Malformed| Error::Container(malformed.into()))?;
+        let selector = called.or_else(|| definition.container.clone());
+        return selector.map(Root::Container).ok_or_else(|| Error::NoContainer { client: client.to_owned() });
+    }
+    let image = request.image.as_ref().or(definition.image.as_ref()).ok_or_else(|| Error::NoImage { client: client.to_owned() })?;
+    image.parse().map(Root::Image).map_err(Error::Image)
+}
+
+/// What the definition provides, and what of the host a client needs to find servers.
+fn provided_files(definition: &Definition, request: &Request) -> impl Iterator<Item = File> {
+    let provide = definition.provide.iter().map(|(path, text)| File { inside: path.clone(), content: Content::Text(text.clone()) });
+    let provided = |path: &str| definition.provide.contains_key(Path::new(path));
+    let from = |path: &str| request.name_servers.clone().filter(|_| path == NAME_SERVERS).unwrap_or_else(|| path.into());
+    let of_host = HOST_FILES.iter().filter(move |path| !provided(path));
+    provide.chain(of_host.map(move |path| File { inside: path.into(), content: Content::HostIfThere(from(path)) }))
+}
+
+fn identity(definition: &Definition, root: &Root) -> Identity {
+    match (root, definition.namespaces.user) {
+        (Root::Container(_), _) => Identity::ContainerRoot,
+        (Root::Image(_), Namespace::Host) => Identity::DedicatedUser,
+        (Root::Image(_), Namespace::Private) => Identity::UserNamespace,
+    }
+}
+
+fn processes(definition: &Definition, root: &Root) -> Processes {
+    match (root, definition.namespaces.pid) {
+        (Root::Image(_), Namespace::Host) => Processes::Host,
+        (Root::Image(_), Namespace::Private) | (Root::Container(_), _) => Processes::Own,
     }
 }
 
@@ -261,7 +301,8 @@ impl ClientPlan {
             "type": self.fstype,
             "source": shown(&self.source),
             "target": shown(self.target.as_os_str()),
-            "image": self.image.to_string(),
+            "image": matches!(self.root, Root::Image(_)).then(|| self.root.to_string()),
+            "container": matches!(self.root, Root::Container(_)).then(|| self.root.to_string()),
             "command": command,
             "environment": self.spec.environment.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             "identity": self.spec.identity,

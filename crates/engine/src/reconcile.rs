@@ -88,6 +88,8 @@ pub fn clean_up(records: &Records, record: &Record) {
         && (record.host_processes || init.is_alive())
     {
         end::sandbox(ids, init.started);
+        // In a container its user is the container's; with it goes all that is below it.
+        init.end();
     }
     // Exactly this mount, wherever it is now; never what others have put there.
     let _ = state::in_its_namespace(record, || shorefast_sys::mount::detach(&record.mount.into()));

@@ -106,6 +106,16 @@ impl Process {
         Self::of(rustix::process::getpid().as_raw_nonzero().get())
     }
 
+    /// Kills it, and nothing that has its number by now.
+    pub fn end(&self) {
+        let Some(pid) = rustix::process::Pid::from_raw(self.pid) else { return };
+        if let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+            && self.is_alive()
+        {
+            let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
+        }
+    }
+
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self)
     }

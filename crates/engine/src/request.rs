@@ -15,6 +15,8 @@ pub struct Request {
     pub client: ClientChoice,
     /// Instead of the definition's image.
     pub image: Option<String>,
+    /// Instead of the definition's container; means mode exec.
+    pub container: Option<String>,
     /// Instead of the definition's mode.
     pub mode: Option<Mode>,
     /// A resolv.conf for the client instead of the host's.

@@ -191,7 +191,7 @@ fn helper_status(client: &Client) -> Result<Status, Failure> {
         Ok(Word::HelperEnded(status)) => Ok(Status(status)),
         Ok(Word::NotExecuted(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Execute(text)))),
         Ok(Word::Failed(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Inside(text)))),
-        Ok(Word::Standing(_) | Word::Ready | Word::Filtered(_)) | Err(_) => Err(Failure::Ended),
+        Ok(Word::Born(_) | Word::Standing(_) | Word::Ready | Word::Filtered(_)) | Err(_) => Err(Failure::Ended),
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Started {
 /// show its owners through one.
 pub fn client(nest: Nest, plan: &ClientPlan, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
     match start(nest, plan, &plan.spec, around, records, begun) {
-        Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) => {
+        Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if plan.spec.identity == Identity::UserNamespace => {
             let without = Spec { identity: Identity::DedicatedUser, ..plan.spec.clone() };
             let nest = shorefast_sandbox::prepare(without.processes).map_err(Error::Sandbox)?;
             start(nest, plan, &without, around, records, begun)

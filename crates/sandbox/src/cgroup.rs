@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 
@@ -115,7 +116,7 @@ impl Cgroup {
     }
 
     /// Puts a process into the groups, and with it all that it starts from now on.
-    pub fn admit(&self, pid: rustix::process::Pid) -> Result<(), Error> {
+    pub fn admit(&self, pid: Pid) -> Result<(), Error> {
         let admit = |directory: &PathBuf| {
             let path = directory.join("cgroup.procs");
             fs::write(&path, pid.as_raw_nonzero().to_string()).map_err(|source| Error::Limit { path, source })
@@ -144,23 +145,68 @@ impl Cgroup {
 pub fn leave_callers() {
     let membership = fs::read_to_string("/proc/thread-self/cgroup").unwrap_or_default();
     let mut hierarchies = None;
-    for controllers in membership.lines().filter_map(in_some_group) {
+    for (controllers, _) in membership.lines().filter_map(self::membership).filter(|(_, path)| *path != "/") {
         let hierarchies = hierarchies.get_or_insert_with(self::hierarchies);
-        let is_it = |hierarchy: &&Hierarchy| match controllers {
-            "" => hierarchy.is_v2,
-            _ => !hierarchy.is_v2 && controllers.split(',').all(|name| hierarchy.has(name)),
-        };
         // The root of a hierarchy may hold processes beside groups, also with v2, and limits nothing.
-        if let Some(hierarchy) = hierarchies.iter().find(is_it) {
+        if let Some(hierarchy) = hierarchies.iter().find(|hierarchy| hierarchy.is_of(controllers)) {
             let _ = fs::write(hierarchy.mount_point.join("cgroup.procs"), "0");
         }
     }
 }
 
-/// Of a line of /proc/PID/cgroup the hierarchy's controllers, unless the process is in its root.
-fn in_some_group(line: &str) -> Option<&str> {
-    let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-    (path != "/").then_some(controllers)
+/// The groups that another process is in, in every hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    directories: Vec<PathBuf>,
+}
+
+impl Groups {
+    pub fn of(process: Pid) -> std::io::Result<Self> {
+        let lines = fs::read_to_string(format!("/proc/{}/cgroup", process.as_raw_nonzero()))?;
+        let directory = |line| {
+            let (controllers, path) = membership(line)?;
+            let hierarchy = hierarchies().into_iter().find(|hierarchy| hierarchy.is_of(controllers))?;
+            Some(hierarchy.mount_point.join(path.trim_start_matches('/')))
+        };
+        Ok(Self { directories: lines.lines().filter_map(directory).collect() })
+    }
+
+    /// Puts every process of the pid namespace that `first` is the first of into these groups.
+    pub fn take_in_all_of(&self, first: Pid) -> Result<(), Error> {
+        let mut known = Vec::new();
+        // What is in the groups forks into the groups: when a look finds nobody new, all are in.
+        loop {
+            let new: Vec<_> = in_pid_namespace_of(first).into_iter().filter(|pid| !known.contains(pid)).collect();
+            if new.is_empty() {
+                return Ok(());
+            }
+            for pid in new {
+                self.directories.iter().try_for_each(|directory| put(directory, pid))?;
+                known.push(pid);
+            }
+        }
+    }
+}
+
+/// Of `4:cpu,cpuacct:/path`, or `0::/path` with version 2, the controllers and the path.
+fn membership(line: &str) -> Option<(&str, &str)> {
+    line.split_once(':')?.1.split_once(':')
+}
+
+fn put(directory: &Path, pid: i32) -> Result<(), Error> {
+    let path = directory.join("cgroup.procs");
+    match fs::write(&path, pid.to_string()) {
+        // It has ended meanwhile.
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        result => result.map_err(|source| Error::Limit { path, source }),
+    }
+}
+
+fn in_pid_namespace_of(first: Pid) -> Vec<i32> {
+    let namespace = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let Some(wanted) = namespace(first.as_raw_nonzero().get()) else { return Vec::new() };
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| namespace(*pid).is_some_and(|own| own == wanted)).collect()
 }
 
 struct Hierarchy {
@@ -170,6 +216,11 @@ struct Hierarchy {
 }
 
 impl Hierarchy {
+    /// Whether it is the one that /proc/PID/cgroup names so: by controllers, by `name=…`, or by nothing for version 2.
+    fn is_of(&self, controllers: &str) -> bool {
+        if controllers.is_empty() { self.is_v2 } else { !self.is_v2 && controllers.split(',').all(|name| self.has(name)) }
+    }
+
     fn has(&self, controller: &str) -> bool {
         self.controllers.iter().any(|name| name == controller)
     }
@@ -217,17 +268,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_groups_can_be_left() {
+    fn a_line_of_proc_names_a_hierarchy_and_a_group() {
         let rows = [
-            ("0::/", None),
-            ("0::/system.slice/kubelet.service", Some("")),
-            ("4:memory:/a:b", Some("memory")),
-            ("3:cpu,cpuacct:/", None),
-            ("9:name=systemd:/user.slice", Some("name=systemd")),
+            ("0::/", Some(("", "/"))),
+            ("0::/system.slice/kubelet.service", Some(("", "/system.slice/kubelet.service"))),
+            ("4:memory:/a:b", Some(("memory", "/a:b"))),
+            ("9:name=systemd:/user.slice", Some(("name=systemd", "/user.slice"))),
             ("nonsense", None),
         ];
         for (line, expected) in rows {
-            assert_eq!(in_some_group(line), expected, "{line}");
+            assert_eq!(membership(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_hierarchy_is_known_by_its_controllers() {
+        let hierarchy = |is_v2, names: &[&str]| Hierarchy {
+            mount_point: PathBuf::new(),
+            is_v2,
+            controllers: names.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        assert!(hierarchy(false, &["rw", "cpu", "cpuacct"]).is_of("cpu,cpuacct"));
+        assert!(!hierarchy(false, &["rw", "cpu"]).is_of("cpu,cpuacct"));
+        assert!(hierarchy(true, &["memory"]).is_of("") && !hierarchy(true, &["memory"]).is_of("memory"));
+        assert!(!hierarchy(false, &["memory"]).is_of(""));
     }
 }

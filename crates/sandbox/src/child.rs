@@ -9,31 +9,56 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::process::{Gid, Uid};
 use shorefast_sys as sys;
+use sys::process::{Fresh, Sibling};
 use sys::{Result, call};
 
+use crate::container::Container;
 use crate::filter::{self, AbstractSockets};
-use crate::orders::Orders;
+use crate::orders::{Furniture, Orders};
 use crate::root;
 use crate::spec::{Identity, Processes, Role};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
-pub fn run(control: &OwnedFd, processes: Processes, small_namespace: Option<OwnedFd>) -> ! {
-    if let Err(error) = become_init(control, processes, small_namespace) {
+pub fn run(control: &OwnedFd, processes: Processes, furniture: Furniture, small_namespace: Option<OwnedFd>) -> ! {
+    if let Err(error) = become_init(control, processes, furniture, small_namespace) {
         talk::say_failed(control.as_fd(), &error.to_string());
     }
     sys::process::exit_now(1)
 }
 
-fn become_init(control: &OwnedFd, processes: Processes, small_namespace: Option<OwnedFd>) -> Result<()> {
-    let filter = prepare(processes, small_namespace)?;
+/// In a container's pid namespace: starts the sandbox's first process in one of its own below that, and is gone.
+pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small_namespace: Option<OwnedFd>) -> ! {
+    let born = container.others().try_for_each(sys::namespace::join).and_then(|()| sys::process::fork_sibling(Fresh::PID));
+    match born {
+        Ok(Sibling::Born) => run(control, Processes::Own, Furniture::Sparse, small_namespace),
+        Ok(Sibling::Made(process)) => match talk::say_born(midwife.as_fd(), &process) {
+            Ok(()) => sys::process::exit_now(0),
+            Err(error) => talk::say_failed(midwife.as_fd(), &error.to_string()),
+        },
+        Err(error) => talk::say_failed(midwife.as_fd(), &error.to_string()),
+    }
+    sys::process::exit_now(1)
+}
+
+fn become_init(control: &OwnedFd, processes: Processes, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<()> {
+    let filter = prepare(processes, furniture, small_namespace)?;
     talk::say_standing(control.as_fd(), &sys::namespace::own("mnt")?)?;
     let (orders, descriptors) = talk::take_orders(control.as_fd())?;
     root::fill(&orders, &descriptors)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // The client's user from here on. A user namespace is made under it, too: the kernel charges
     // what happens inside to whoever made it, and the client must not use up what root may have.
-    sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
+    if orders.identity != Identity::ContainerRoot {
+        sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
+    }
+    if let Some(users) = &descriptors.users {
+        sys::namespace::join(users.as_fd())?;
+        sys::privilege::become_user_with_capabilities(Uid::ROOT, Gid::ROOT)?;
+        talk::say_ready(control.as_fd())?;
+        sys::privilege::empty_bounding_set()?;
+        talk::wait_for_go(control.as_fd())?;
+    }
     if orders.identity == Identity::UserNamespace {
         sys::namespace::unshare_user()?;
         talk::say_ready(control.as_fd())?;
@@ -72,7 +97,7 @@ fn become_init(control: &OwnedFd, processes: Processes, small_namespace: Option<
 
 /// All that is the same for every client: done while the launching process still plans. Gives the
 /// filter that comes last.
-fn prepare(processes: Processes, small_namespace: Option<OwnedFd>) -> Result<Vec<libc::sock_filter>> {
+fn prepare(processes: Processes, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<Vec<libc::sock_filter>> {
     // What the caller left open is not ours to pass on.
     sys::process::close_all_on_exec()?;
     // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
@@ -86,7 +111,7 @@ fn prepare(processes: Processes, small_namespace: Option<OwnedFd>) -> Result<Vec
     // Not 0: the kernel runs a core pattern's program all the same. 1 is what it takes for no.
     let no_core = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
     call(|| "setrlimit(RLIMIT_CORE)".into(), rustix::process::setrlimit(rustix::process::Resource::Core, no_core))?;
-    root::enter_empty(small_namespace)?;
+    root::enter_empty(small_namespace, furniture)?;
     sys::privilege::no_new_privileges()?;
     // Limits what can be had by executing a program; what this process holds, it keeps for now.
     sys::privilege::empty_bounding_set()?;
@@ -99,15 +124,16 @@ fn prepare(processes: Processes, small_namespace: Option<OwnedFd>) -> Result<Vec
 }
 
 /// Starts the helper, the first candidate that is there, as execvp would. This process is the
-/// client's user already, and execve takes away every capability from a process with an empty
-/// bounding set.
+/// client's user already, and the helper's has no capability left.
 fn start_client(orders: &Orders, output: &OwnedFd) -> std::result::Result<u32, String> {
     let argv = c_strings(orders.argv.iter().cloned())?;
     let environment = c_strings(orders.environment.iter().map(|(name, value)| [name, &b"="[..], value].concat()))?;
-    let mut reason = format!("{:?}: not found on the image's PATH", argv[0]);
+    let mut reason = format!("{:?}: not found on the PATH inside", argv[0]);
     for path in c_strings(orders.candidates.iter().cloned())?.iter().filter(|path| rustix::fs::stat(path.as_c_str()).is_ok()) {
         let started = sys::process::vfork(|| {
             sys::process::lay_out(&[(output.as_fd(), 1), (output.as_fd(), 2)], None)?;
+            // execve would take away all but what a caller of ours left inheritable.
+            sys::privilege::drop_capabilities()?;
             sys::process::exec(path, &argv, &environment)
         });
         match started {

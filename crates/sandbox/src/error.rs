@@ -17,6 +17,12 @@ pub enum Error {
     File { path: PathBuf, source: sys::Error },
     #[error("cannot limit the client's resources in {path:?}")]
     Limit { path: PathBuf, source: std::io::Error },
+    #[error("the container ended (its first process was {pid})")]
+    ContainerGone { pid: i32 },
+    #[error("process {pid} is no container's: it shares the host's files, or has no root user")]
+    NoContainer { pid: i32 },
+    #[error("cannot see the files of the container")]
+    ContainerFiles(#[source] sys::Error),
     #[error("cannot start the sandbox")]
     Start(#[source] sys::Error),
     /// From inside, where no value of ours can leave: the child's own words.

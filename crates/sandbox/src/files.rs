@@ -19,6 +19,15 @@ const LIMIT: u64 = 1 << 20;
 const USUAL: usize = 4096;
 
 pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, Error> {
+    let mut files = read_given(spec)?;
+    let users: Vec<_> =
+        users(image, spec.identity, ids).into_iter().filter(|file| files.iter().all(|given| given.inside != file.inside)).collect();
+    files.extend(users);
+    Ok(files)
+}
+
+/// Those of the plan, and none of ours.
+pub fn read_given(spec: &Spec) -> Result<Vec<ReadFile>, Error> {
     let mut files = Vec::new();
     for file in &spec.files {
         let owned = if file.is_ours() { FilePlace::Ours } else { FilePlace::EtcOwned };
@@ -30,9 +39,6 @@ pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, Err
         let inside = file.inside.as_os_str().as_bytes().to_vec();
         files.extend(content.map(|content| ReadFile { inside, content, mode, place }));
     }
-    let users: Vec<_> =
-        users(image, spec.identity, ids).into_iter().filter(|file| files.iter().all(|given| given.inside != file.inside)).collect();
-    files.extend(users);
     Ok(files)
 }
 

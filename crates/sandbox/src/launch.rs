@@ -1,5 +1,6 @@
 //! From a spec to a running client, as seen by the process that mounts.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -18,9 +19,10 @@ use sys::process::{Elsewhere, Fork, Fresh};
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::client::Client;
+use crate::container::Container;
 use crate::error::Error;
 use crate::files;
-use crate::orders::{Descriptors, Orders, ShownPlace, SourceKind};
+use crate::orders::{Descriptors, Entry, Furniture, Orders, ReadFile, ShownPlace, SourceKind};
 use crate::root;
 use crate::spec::{IDS_PER_NAMESPACE, INIT_INSIDE, Identity, Ids, Processes, SOURCE, Shown, Spec};
 use crate::talk::{self, Word};
@@ -39,8 +41,7 @@ pub struct Nest {
 /// What the launch gets from its surroundings, in contrast to the plan.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    /// The image's root filesystem.
-    pub rootfs: &'a Path,
+    pub root: Root<'a>,
     pub ids: Ids,
     pub cgroup: &'a Cgroup,
     /// Where the client's output is kept.
@@ -48,6 +49,15 @@ pub struct Surroundings<'a> {
     /// The program of pid 1.
     pub program: &'a OwnedFd,
     pub deadline: Instant,
+}
+
+/// Where the client's files come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Root<'a> {
+    /// The image's root filesystem.
+    Image(&'a Path),
+    /// The container that the nest was made in.
+    Container(&'a Container),
 }
 
 /// The search path inside: the union of what distributions use.
@@ -65,12 +75,41 @@ pub fn prepare(processes: Processes) -> Result<Nest, Error> {
     match sys::process::fork(fresh).map_err(Error::Start)? {
         Fork::Child => {
             drop(control);
-            child::run(&theirs, processes, small_namespace)
+            child::run(&theirs, processes, Furniture::Full, small_namespace)
         }
         Fork::Parent(init) => {
             let elsewhere = Elsewhere::start(&init);
             Ok(Nest { init, elsewhere, control, processes, taken: false })
         }
+    }
+}
+
+/// The same in a running container: in a pid namespace below the container's, so that its end is theirs, and ours ends no
+/// process of the container.
+pub fn prepare_in(container: &Container, deadline: Instant) -> Result<Nest, Error> {
+    let (control, theirs) = talk::pair().map_err(Error::Start)?;
+    // Two who talk: what the first process says may be there before the midwife's word.
+    let (of_midwife, to_midwife) = talk::pair().map_err(Error::Start)?;
+    let small_namespace = sys::namespace::small_mount_namespace();
+    let midwife = {
+        let _there = sys::namespace::children_in(container.processes.as_fd()).map_err(Error::Start)?;
+        match sys::process::fork(Fresh::empty()).map_err(Error::Start)? {
+            Fork::Child => {
+                drop((control, of_midwife));
+                child::run_in(&theirs, &to_midwife, container, small_namespace)
+            }
+            Fork::Parent(midwife) => midwife,
+        }
+    };
+    drop((theirs, to_midwife));
+    let born = talk::hear(of_midwife.as_fd(), deadline);
+    midwife.kill_and_reap();
+    match expect(born?, |word| matches!(word, Word::Born(_)))? {
+        Word::Born(pidfd) => {
+            let pid = sys::process::pid_of(pidfd.as_fd()).map_err(Error::Start)?;
+            Ok(Nest { init: sys::process::Child { pid, pidfd }, elsewhere: None, control, processes: Processes::Own, taken: false })
+        }
+        _ => unreachable!("expect lets only this word through"),
     }
 }
 
@@ -81,7 +120,7 @@ impl Nest {
         let mut nest = if self.processes == spec.processes { self } else { prepare(spec.processes)? };
         let mut source = spec.source.as_deref().map(Source::open).transpose()?;
         let (orders, mut descriptors) = orders(spec, around, source.as_ref().map(|source| source.kind))?;
-        if spec.identity == Identity::DedicatedUser {
+        if descriptors.users.is_none() && spec.identity != Identity::UserNamespace {
             descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
         }
         around.cgroup.admit(nest.init.pid)?;
@@ -140,9 +179,11 @@ impl Launching<'_> {
     /// Waits until the client is being executed. With it comes what hears its calls.
     pub fn complete(self) -> Result<(Client, OwnedFd), Error> {
         let Self { client, namespace, source, spec, around } = self;
-        if spec.identity == Identity::UserNamespace {
+        if spec.identity == Identity::UserNamespace || around.root.joins_users() {
             expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
-            map_ids(client.pid(), around.ids).map_err(Error::Start)?;
+            if spec.identity == Identity::UserNamespace {
+                map_ids(client.pid(), around.ids).map_err(Error::Start)?;
+            }
             if let Some(source) = source {
                 source.show_in(&namespace, client.pid())?;
             }
@@ -165,23 +206,16 @@ fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
 }
 
 fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) -> Result<(Orders, Descriptors), Error> {
-    let path = around.rootfs;
-    let fail = |source| Error::Root { path: path.to_owned(), source };
-    let image = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let image = sys::call(|| format!("open({path:?})"), image).map_err(fail)?;
-    let (entries, trees) = root::image_entries(&image).map_err(fail)?;
-    let owner = around.ids.client(spec.identity);
-    let init_id = match spec.identity {
-        Identity::UserNamespace => INIT_INSIDE,
-        Identity::DedicatedUser => around.ids.init(spec.identity),
-    };
+    let Furnishing { entries, trees, files, furniture, owner, init_id, users, environment: given } = furnish(spec, around)?;
+    let environment = environment(spec, given);
     let orders = Orders {
         identity: spec.identity,
+        furniture,
         owner,
         init_id,
         scratch_bytes: spec.scratch_bytes,
         entries,
-        files: files::read(spec, &image, around.ids)?,
+        files,
         source,
         shown: spec
             .shown
@@ -190,15 +224,16 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
             .collect(),
         stand_ins: spec.stand_ins.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
         role: spec.role,
+        joins_users: users.is_some(),
         argv: argv(spec),
-        candidates: candidates(&spec.command[0]),
-        environment: environment(spec),
+        candidates: candidates(&spec.command[0], &environment),
+        environment,
     };
     let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone()).map_err(Error::Start);
     let (output_read, output_write) = output_pipe().map_err(Error::Start)?;
     let shown = spec.shown.iter().map(shown_tree).collect::<Result<_, _>>()?;
     let (program, ring) = (dup(around.program)?, dup(around.log)?);
-    let descriptors = Descriptors { program, output_read, output_write, ring, source: None, entries: trees, shown };
+    let descriptors = Descriptors { program, output_read, output_write, ring, source: None, entries: trees, shown, users };
     Ok((orders, descriptors))
 }
 
@@ -211,6 +246,68 @@ fn shown_tree(shown: &Shown) -> Result<OwnedFd, Error> {
     let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(set), private: true, ..Attributes::default() }).map_err(fail)?;
     Ok(tree)
+}
+
+/// What differs between an image and a container.
+struct Furnishing {
+    entries: Vec<Entry>,
+    trees: Vec<OwnedFd>,
+    files: Vec<ReadFile>,
+    furniture: Furniture,
+    owner: u32,
+    init_id: u32,
+    users: Option<OwnedFd>,
+    environment: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+fn furnish(spec: &Spec, around: &Surroundings<'_>) -> Result<Furnishing, Error> {
+    match around.root {
+        Root::Image(path) => {
+            let fail = |source| Error::Root { path: path.to_owned(), source };
+            let image = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            let image = sys::call(|| format!("open({path:?})"), image).map_err(fail)?;
+            let (entries, trees) = root::image_entries(&image).map_err(fail)?;
+            Ok(Furnishing {
+                entries,
+                trees,
+                files: files::read(spec, &image, around.ids)?,
+                furniture: Furniture::Full,
+                owner: around.ids.client(spec.identity),
+                init_id: if spec.identity == Identity::UserNamespace { INIT_INSIDE } else { around.ids.init(spec.identity) },
+                users: None,
+                environment: Vec::new(),
+            })
+        }
+        Root::Container(container) => {
+            let (entries, trees) = {
+                let home = Home::here().map_err(Error::ContainerFiles)?;
+                let _visit = home.visit(container.mounts.as_fd()).map_err(Error::ContainerFiles)?;
+                root::container_entries().map_err(Error::ContainerFiles)?
+            };
+            let users =
+                container.users.as_ref().map(|users| sys::call(|| "dup()".into(), users.try_clone())).transpose().map_err(Error::Start)?;
+            Ok(Furnishing {
+                entries,
+                trees,
+                files: files::read_given(spec)?,
+                furniture: Furniture::Sparse,
+                owner: container.root,
+                init_id: match (&users, container.has_spare_user) {
+                    (None, _) => around.ids.init(spec.identity),
+                    (Some(_), true) => INIT_INSIDE,
+                    (Some(_), false) => 0,
+                },
+                users,
+                environment: container.environment.clone(),
+            })
+        }
+    }
+}
+
+impl Root<'_> {
+    fn joins_users(&self) -> bool {
+        matches!(self, Root::Container(container) if container.users.is_some())
+    }
 }
 
 /// A host path for the client to see, held as a detached mount.
@@ -283,17 +380,20 @@ fn argv(spec: &Spec) -> Vec<Vec<u8>> {
     words
 }
 
-fn candidates(helper: &OsStr) -> Vec<Vec<u8>> {
+fn candidates(helper: &OsStr, environment: &[(Vec<u8>, Vec<u8>)]) -> Vec<Vec<u8>> {
     if helper.as_bytes().contains(&b'/') {
         return vec![helper.as_bytes().to_vec()];
     }
-    PATH.iter().map(|directory| Path::new(directory).join(helper).into_os_string().into_encoded_bytes()).collect()
+    let path = environment.iter().find(|(name, _)| name == b"PATH").map_or(&[][..], |(_, value)| value);
+    let directories = path.split(|byte| *byte == b':').filter(|directory| directory.first() == Some(&b'/'));
+    directories.map(|directory| [directory, b"/", helper.as_bytes()].concat()).collect()
 }
 
-fn environment(spec: &Spec) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// Of variables with one name the last counts: ours, then the container's, then the definition's.
+fn environment(spec: &Spec, given: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let path = PATH.join(":");
     let fixed = [("PATH", path.as_str()), ("HOME", "/root"), ("USER", "root"), ("LOGNAME", "root"), ("LANG", "C.UTF-8")];
-    let named = spec.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    // Of two with one name the later counts.
-    fixed.into_iter().chain(named).map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+    let fixed = fixed.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+    let named = spec.environment.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+    fixed.into_iter().chain(given).chain(named).collect::<BTreeMap<_, _>>().into_iter().collect()
 }

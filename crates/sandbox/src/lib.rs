@@ -15,12 +15,14 @@ pub mod node;
 pub mod files;
 pub mod orders;
 pub mod filter;
+pub mod container;
 pub mod cgroup;
 pub mod spec;
 pub mod error;
 
 pub use cgroup::Cgroup;
 pub use client::Client;
+pub use container::Container;
 pub use error::Error;
-pub use launch::{Nest, prepare};
+pub use launch::{Nest, prepare, prepare_in};
 pub use spec::Spec;

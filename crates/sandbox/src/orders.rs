@@ -14,6 +14,7 @@ use crate::spec::{Identity, Role, ShownKind};
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Orders {
     pub identity: Identity,
+    pub furniture: Furniture,
     /// The client's user, as the host's number.
     pub owner: u32,
     /// The first process's user, as its own number.
@@ -27,10 +28,20 @@ pub struct Orders {
     /// Programs of the image in whose place ours stands.
     pub stand_ins: Vec<Vec<u8>>,
     pub role: Role,
+    pub joins_users: bool,
     pub argv: Vec<Vec<u8>>,
     /// The helper's possible paths, in the order of PATH.
     pub candidates: Vec<Vec<u8>>,
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Which directories of the root are ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Furniture {
+    /// All that is writable; the image is shared and read-only.
+    Full,
+    /// /dev, /proc and /shorefast; the rest is the container's own.
+    Sparse,
 }
 
 /// A top-level entry of the image. Directories and files come with a descriptor each, in order.
@@ -97,6 +108,8 @@ pub struct Descriptors {
     pub source: Option<OwnedFd>,
     pub entries: Vec<OwnedFd>,
     pub shown: Vec<OwnedFd>,
+    /// The container's user namespace, to be joined.
+    pub users: Option<OwnedFd>,
 }
 
 impl Orders {

@@ -8,7 +8,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::mount::{FsPickFlags, MountAttrFlags, UnmountFlags};
 use shorefast_sys as sys;
 use sys::mount::Attributes;
@@ -17,7 +17,7 @@ use sys::{Result, call};
 use crate::beside;
 use crate::etc;
 use crate::node;
-use crate::orders::{Descriptors, Entry, EntryKind, FilePlace, Orders, SourceKind};
+use crate::orders::{Descriptors, Entry, EntryKind, FilePlace, Furniture, Orders, ReadFile, SourceKind};
 use crate::spec::{DEFAULT_SCRATCH, SOURCE};
 
 /// Top-level names that the image does not decide.
@@ -50,7 +50,7 @@ const LINKS: &[(&str, &str)] = &[
 
 /// Goes to an empty root of its own, in a mount namespace of its own: all that is the same for
 /// every client. `small`: what to make it from, if the launching process could see that.
-pub fn enter_empty(small: Option<OwnedFd>) -> Result<()> {
+pub fn enter_empty(small: Option<OwnedFd>, furniture: Furniture) -> Result<()> {
     let size = DEFAULT_SCRATCH.to_string();
     let options = [("size", size.as_str()), ("nr_inodes", "65536"), ("mode", "0755"), ("source", "shorefast")];
     let root = sys::mount::new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
@@ -67,10 +67,11 @@ pub fn enter_empty(small: Option<OwnedFd>) -> Result<()> {
         }
     }
 
-    for name in DIRECTORIES.iter().chain(WRITABLE) {
+    let (directories, writable) = directories(furniture);
+    for name in directories.iter().chain(writable) {
         node::make_directory(name)?;
     }
-    for (link, target) in LINKS {
+    for (link, target) in LINKS.iter().filter(|(link, _)| furniture == Furniture::Full || link.starts_with("dev/")) {
         node::make_link(Path::new(link), Path::new(target))?;
     }
     for (path, major, minor) in DEVICES {
@@ -86,10 +87,14 @@ pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
     if orders.scratch_bytes != DEFAULT_SCRATCH {
         resize(orders.scratch_bytes)?;
     }
-    WRITABLE.iter().try_for_each(|name| node::give(Path::new(name), orders.owner))?;
+    let (_, writable) = directories(orders.furniture);
+    writable.iter().try_for_each(|name| node::give(Path::new(name), orders.owner))?;
     let mut trees = descriptors.entries.iter();
     for entry in &orders.entries {
-        place(entry, &mut trees)?;
+        // Ours has links to what is in the image's.
+        let is_covered = orders.furniture == Furniture::Full && entry.name == etc::ETC.as_bytes();
+        let name = if is_covered { Path::new(etc::OF_IMAGE) } else { node::path(&entry.name) };
+        place(entry, name, &mut trees)?;
     }
     match orders.source {
         None => {}
@@ -99,17 +104,42 @@ pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
     if let Some(tree) = &descriptors.source {
         sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE))?;
     }
-    make_files(orders)?;
+    match orders.furniture {
+        Furniture::Full => make_files(orders)?,
+        Furniture::Sparse => orders.files.iter().try_for_each(|file| write_out(file, orders.owner))?,
+    }
     beside::place(orders, descriptors)
+}
+
+fn directories(furniture: Furniture) -> (&'static [&'static str], &'static [&'static str]) {
+    match furniture {
+        Furniture::Full => (DIRECTORIES, WRITABLE),
+        Furniture::Sparse => (&["dev", "proc", "shorefast", "shorefast/files"], &["shorefast/target", "dev/shm"]),
+    }
+}
+
+/// The container's top-level entries with all that is mounted below them, as they are. Made in the container's mount namespace.
+pub fn container_entries() -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    let root = call(|| "open(\"/\")".into(), rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?;
+    entries(&root, &["dev", "proc", "shorefast"], |name| {
+        let tree = sys::mount::detached_tree(root.as_fd(), name)?;
+        let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
+        sys::mount::set_attributes_of_all(tree.as_fd(), Attributes { set, private: true, ..Attributes::default() })?;
+        Ok(tree)
+    })
 }
 
 /// The image's top-level entries, as detached read-only copies. Made by the launching process: a
 /// copy can be made only of mounts in one's own namespace.
 pub fn image_entries(image: &OwnedFd) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    let mut entries = node::entries(image)?;
-    entries.retain(|entry| OURS.iter().all(|ours| ours.as_bytes() != entry.name));
+    entries(image, OURS, |name| read_only_copy(image, name))
+}
+
+fn entries(directory: &OwnedFd, ours: &[&str], copy: impl Fn(&Path) -> Result<OwnedFd>) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    let mut entries = node::entries(directory)?;
+    entries.retain(|entry| ours.iter().all(|ours| ours.as_bytes() != entry.name));
     let shown = entries.iter().filter(|entry| entry.has_descriptor());
-    let trees = shown.map(|entry| read_only_copy(image, node::path(&entry.name))).collect::<Result<_>>()?;
+    let trees = shown.map(|entry| copy(node::path(&entry.name))).collect::<Result<_>>()?;
     Ok((entries, trees))
 }
 
@@ -155,8 +185,7 @@ fn resize(bytes: u64) -> Result<()> {
     call(|| "fsconfig(tmpfs, RECONFIGURE)".into(), rustix::mount::fsconfig_reconfigure(context.as_fd()))
 }
 
-fn place<'a>(entry: &Entry, trees: &mut impl Iterator<Item = &'a OwnedFd>) -> Result<()> {
-    let name = if entry.name == etc::ETC.as_bytes() { Path::new(etc::OF_IMAGE) } else { node::path(&entry.name) };
+fn place<'a>(entry: &Entry, name: &Path, trees: &mut impl Iterator<Item = &'a OwnedFd>) -> Result<()> {
     match &entry.kind {
         EntryKind::Link(target) => return node::make_link(name, node::path(target)),
         EntryKind::Directory => node::make_directory(name)?,
@@ -169,7 +198,11 @@ fn place<'a>(entry: &Entry, trees: &mut impl Iterator<Item = &'a OwnedFd>) -> Re
 fn make_files(orders: &Orders) -> Result<()> {
     let (ours, in_etc): (Vec<_>, Vec<_>) = orders.files.iter().partition(|file| file.place == FilePlace::Ours);
     for file in ours {
-        node::write_out(file, node::relative(node::path(&file.inside)), orders.owner)?;
+        write_out(file, orders.owner)?;
     }
     etc::make(&in_etc, orders.owner)
+}
+
+fn write_out(file: &ReadFile, owner: u32) -> Result<()> {
+    node::write_out(file, node::relative(node::path(&file.inside)), owner)
 }

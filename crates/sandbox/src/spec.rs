@@ -66,6 +66,8 @@ pub enum Identity {
     UserNamespace,
     /// A user of the host that nothing else runs as.
     DedicatedUser,
+    /// Root of a container that already runs, without its rights.
+    ContainerRoot,
 }
 
 /// Which processes the client sees.
@@ -126,6 +128,8 @@ impl Ids {
         match identity {
             Identity::UserNamespace => self.base(),
             Identity::DedicatedUser => self.dedicated(),
+            // The container's matter.
+            Identity::ContainerRoot => 0,
         }
     }
 
@@ -133,7 +137,7 @@ impl Ids {
     pub fn init(self, identity: Identity) -> u32 {
         match identity {
             Identity::UserNamespace => self.base() + INIT_INSIDE,
-            Identity::DedicatedUser => self.dedicated() + 1,
+            Identity::DedicatedUser | Identity::ContainerRoot => self.dedicated() + 1,
         }
     }
 

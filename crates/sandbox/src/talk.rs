@@ -19,6 +19,8 @@ use crate::orders::{Descriptors, Orders};
 /// From the sandbox.
 #[derive(Debug)]
 pub enum Word {
+    /// The sandbox's first process, from the one that made it in a container.
+    Born(OwnedFd),
     /// The empty root stands in this mount namespace.
     Standing(OwnedFd),
     /// The user namespace stands; the ids have to be mapped and the source moved in.
@@ -38,6 +40,7 @@ pub const GO: &[u8] = b"G";
 /// Descriptors per packet: well below the kernel's 253.
 const FDS: usize = 64;
 
+const BORN: u8 = b'B';
 const STANDING: u8 = b'S';
 const READY: u8 = b'R';
 const FILTERED: u8 = b'L';
@@ -67,6 +70,10 @@ fn tagged(tag: u8, text: &str) -> Vec<u8> {
     [&[tag][..], b"    ", text.as_bytes()].concat()
 }
 
+pub fn say_born(to: BorrowedFd<'_>, process: &OwnedFd) -> sys::Result<()> {
+    say_with(to, BORN, process)
+}
+
 pub fn say_standing(to: BorrowedFd<'_>, namespace: &OwnedFd) -> sys::Result<()> {
     say_with(to, STANDING, namespace)
 }
@@ -87,10 +94,10 @@ fn say_with(to: BorrowedFd<'_>, tag: u8, fd: &OwnedFd) -> sys::Result<()> {
 /// The orders themselves are in memory; the descriptors go with them, some at a time.
 pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
     let written = orders.write()?;
-    let Descriptors { program, output_read, output_write, ring, source, entries, shown } = descriptors;
+    let Descriptors { program, output_read, output_write, ring, source, entries, shown, users } = descriptors;
     let first = [&written, program, output_read, output_write, ring];
-    // The source comes last: the number of entries is in the orders.
-    let all: Vec<_> = first.into_iter().chain(entries).chain(shown).chain(source).map(|fd| fd.as_fd()).collect();
+    // The source comes last: whether the others are there is in the orders.
+    let all: Vec<_> = first.into_iter().chain(entries).chain(shown).chain(users).chain(source).map(|fd| fd.as_fd()).collect();
     for part in all.chunks(FDS) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -126,7 +133,8 @@ pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
     let (orders, program, output_read, output_write, ring) = (Orders::read(next()?)?, next()?, next()?, next()?, next()?);
     let entries = orders.entries.iter().filter(|entry| entry.has_descriptor()).map(|_| next()).collect::<sys::Result<_>>()?;
     let shown = orders.shown.iter().map(|_| next()).collect::<sys::Result<_>>()?;
-    Ok((orders, Descriptors { program, output_read, output_write, ring, entries, shown, source: fds.next() }))
+    let users = if orders.joins_users { Some(next()?) } else { None };
+    Ok((orders, Descriptors { program, output_read, output_write, ring, entries, shown, users, source: fds.next() }))
 }
 
 /// In the sandbox: waits for the word that ids are mapped and the source is there.
@@ -167,6 +175,7 @@ pub fn take(from: BorrowedFd<'_>) -> Result<Word, Error> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_start().to_owned();
     match (&buffer[..n], fd) {
         ([], _) => Err(Error::Ended),
+        ([BORN], Some(process)) => Ok(Word::Born(process)),
         ([STANDING], Some(namespace)) => Ok(Word::Standing(namespace)),
         ([READY], _) => Ok(Word::Ready),
         ([FILTERED], Some(listener)) => Ok(Word::Filtered(listener)),

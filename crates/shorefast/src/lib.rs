@@ -14,6 +14,7 @@ pub mod front {
     pub mod umount_helper;
     pub mod called_as;
     pub mod internal;
+    pub mod outside;
     pub mod patience;
     pub mod places;
     pub mod progress;

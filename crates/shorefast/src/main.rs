@@ -7,6 +7,10 @@ use shorefast::{front, report};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
+    // First of all: whatever it is called as, in a container it works on the host.
+    if let Some(code) = front::outside::go(&arguments) {
+        return code;
+    }
     match called_as::of(arguments.first().map(|name| name.as_os_str()).unwrap_or_default()) {
         CalledAs::Mounter => front::mounter::run(&arguments),
         CalledAs::Mount(fstype) => front::mount_helper::run(&fstype, &arguments),

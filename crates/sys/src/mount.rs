@@ -37,6 +37,11 @@ pub fn set_attributes(mount: BorrowedFd<'_>, attributes: Attributes<'_>) -> Resu
     mount_setattr(mount, libc::AT_EMPTY_PATH, attributes)
 }
 
+/// The same for a mount and all that is mounted below it.
+pub fn set_attributes_of_all(mount: BorrowedFd<'_>, attributes: Attributes<'_>) -> Result<()> {
+    mount_setattr(mount, libc::AT_EMPTY_PATH | libc::AT_RECURSIVE, attributes)
+}
+
 /// Makes every mount of the calling thread's namespace private.
 pub fn make_all_private() -> Result<()> {
     let root = call(|| "open(\"/\", O_PATH)".into(), rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))?;
@@ -60,10 +65,20 @@ fn mount_setattr(mount: BorrowedFd<'_>, flags: i32, attributes: Attributes<'_>) 
 
 /// A detached copy of the mount at `path` below `directory`, without what is mounted inside it.
 pub fn detached_copy(directory: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
+    open_tree(directory, path, OpenTreeFlags::empty())
+}
+
+/// The same with all that is mounted inside it.
+pub fn detached_tree(directory: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
+    open_tree(directory, path, OpenTreeFlags::AT_RECURSIVE)
+}
+
+fn open_tree(directory: BorrowedFd<'_>, path: &Path, more: OpenTreeFlags) -> Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW
+        | more;
     call(|| format!("open_tree({}, OPEN_TREE_CLONE)", crate::quoted(path)), rustix::mount::open_tree(directory, path, flags))
 }
 

@@ -27,6 +27,29 @@ pub fn join_mount(namespace: BorrowedFd<'_>) -> Result<()> {
     call(|| "setns(CLONE_NEWNS)".into(), rustix::thread::move_into_link_name_space(namespace, Some(LinkNameSpaceType::Mount)))
 }
 
+/// Joins a namespace of any kind but mounts for good; a pid namespace holds for children only.
+pub fn join(namespace: BorrowedFd<'_>) -> Result<()> {
+    call(|| "setns()".into(), rustix::thread::move_into_link_name_space(namespace, None))
+}
+
+/// Until dropped, processes that this one starts are in that pid namespace.
+pub fn children_in(namespace: BorrowedFd<'_>) -> Result<ChildrenElsewhere> {
+    let home = own("pid")?;
+    join(namespace)?;
+    Ok(ChildrenElsewhere { home })
+}
+
+#[derive(Debug)]
+pub struct ChildrenElsewhere {
+    home: OwnedFd,
+}
+
+impl Drop for ChildrenElsewhere {
+    fn drop(&mut self) {
+        join(self.home.as_fd()).expect("the way back into our own pid namespace is open");
+    }
+}
+
 pub fn unshare_mount() -> Result<()> {
     unshare(UnshareFlags::NEWNS)
 }

@@ -89,6 +89,40 @@ pub fn fork(fresh: Fresh) -> Result<Fork> {
     Ok(Fork::Parent(Child { pid, pidfd }))
 }
 
+/// Which side of [`fork_sibling`] this is.
+#[derive(Debug)]
+pub enum Sibling {
+    Born,
+    /// A pidfd of it.
+    Made(OwnedFd),
+}
+
+/// Forks, the new process a child of our parent and not ours, in fresh namespaces. As for [`fork`], one thread only.
+pub fn fork_sibling(fresh: Fresh) -> Result<Sibling> {
+    assert_single_threaded();
+    let mut pidfd: libc::c_int = -1;
+    // SAFETY: clone_args is plain integers, for which all zeroes is a valid value.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    // It tells the parent of its end as we do: a signal of its own must not be named with CLONE_PARENT.
+    args.flags = (libc::CLONE_PIDFD | libc::CLONE_PARENT) as u64 | fresh.bits();
+    args.pidfd = &raw mut pidfd as u64;
+    // SAFETY: as in `fork`: a copy of everything, made while there is one thread; one int is written to `pidfd`.
+    let result = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
+    if checked(|| format!("clone3(CLONE_PARENT, {fresh:?})"), result)? == 0 {
+        return Ok(Sibling::Born);
+    }
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    Ok(Sibling::Made(unsafe { OwnedFd::from_raw_fd(pidfd) }))
+}
+
+/// The number that a process has in our pid namespace.
+pub fn pid_of(pidfd: BorrowedFd<'_>) -> Result<Pid> {
+    let path = format!("/proc/thread-self/fdinfo/{}", pidfd.as_raw_fd());
+    let text = crate::call(|| format!("read({path:?})"), std::fs::read_to_string(&path))?;
+    let pid = text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
+    pid.filter(|pid| *pid > 0).and_then(Pid::from_raw).ok_or_else(|| Error::new(format!("Pid in {path:?}"), rustix::io::Errno::SRCH))
+}
+
 fn assert_single_threaded() {
     #[cfg(debug_assertions)]
     {
@@ -170,6 +204,18 @@ pub fn exec_fd(file: BorrowedFd<'_>, argv: &[&CStr]) -> Result<Infallible> {
         libc::syscall(libc::SYS_execveat, file.as_raw_fd(), empty.as_ptr(), pointers.as_ptr(), environment.as_ptr(), libc::AT_EMPTY_PATH)
     };
     checked(|| format!("execveat({})", crate::cstr_text(argv[0])), result)?;
+    unreachable!("execveat returned without an error")
+}
+
+/// The same with an environment.
+pub fn exec_fd_with(file: BorrowedFd<'_>, argv: &[CString], environment: &[CString]) -> Result<Infallible> {
+    let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
+    let (argv, environment, empty) = (pointers(argv), pointers(environment), c"");
+    // SAFETY: both arrays end with NULL and, like the strings they point to, outlive the call.
+    let result = unsafe {
+        libc::syscall(libc::SYS_execveat, file.as_raw_fd(), empty.as_ptr(), argv.as_ptr(), environment.as_ptr(), libc::AT_EMPTY_PATH)
+    };
+    checked(|| "execveat()".into(), result)?;
     unreachable!("execveat returned without an error")
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 use shorefast_broker::{Door, Doorman};
-use shorefast_sandbox::launch::Surroundings;
+use shorefast_sandbox::launch::{Root, Surroundings};
 use shorefast_sandbox::spec::Processes;
 use shorefast_sandbox::{Cgroup, Client};
 use shorefast_sys as sys;
@@ -24,7 +24,8 @@ pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Ru
     let boot = prepare(records, service, &begun)?;
     let program = sys::shim::program().map_err(Error::Keeper)?;
     let cgroup = Cgroup::default();
-    let around = Surroundings { rootfs: &service.rootfs, ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
+    let around =
+        Surroundings { root: Root::Image(&service.rootfs), ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
     let spec = service.spec(boot);
     let nest = shorefast_sandbox::prepare(Processes::Own).map_err(Error::Sandbox)?;
     let launching = nest.launch(&spec, &around).map_err(Error::Sandbox)?;

@@ -114,8 +114,12 @@ struct MountArguments {
     /// docker-archive:FILE, tar:FILE or dir:ROOTFS
     #[arg(long, value_name = "REF")]
     image: Option<String>,
-    /// Where the client runs: in a sandbox (container), or not at all but by mount(8) (host); auto: host if this host has a
-    /// helper for the type. Default: what the client's definition says, else container
+    /// Run the client in this container, which runs already: NAME or LABEL=VALUE, and before it, if it matters, docker:,
+    /// podman: or containerd:
+    #[arg(long, value_name = "CONTAINER", conflicts_with = "image")]
+    container: Option<String>,
+    /// Where the client runs: in a sandbox (container), in a container that runs already (exec), or not at all but by mount(8)
+    /// (host); auto: host if this host has a helper for the type. Default: what the client's definition says, else container
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(Mode::NAMES).try_map(|name| name.parse::<Mode>()))]
     mode: Option<Mode>,
     /// Never ask the network: use only images that are here
@@ -200,6 +204,7 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
             (None, None) => ClientChoice::ByType,
         },
         image: arguments.image,
+        container: arguments.container,
         mode: arguments.mode,
         name_servers: None,
         namespace: None,

@@ -89,6 +89,7 @@ impl Words {
             options: self.options.into_iter().chain(flags).collect::<Vec<_>>().join(","),
             client: ClientChoice::ByType,
             image: None,
+            container: None,
             mode: None,
             name_servers: None,
             namespace: self.namespace,

@@ -103,6 +103,7 @@ impl Words {
             options: self.options.into_iter().chain(read_only).collect::<Vec<_>>().join(","),
             client: ClientChoice::ByType,
             image: None,
+            container: None,
             mode: None,
             name_servers: Some(beside.join("rootfs/etc/resolv.conf")).filter(|file| file.is_file()),
             namespace: None,

@@ -10,6 +10,7 @@ use shorefast_image::Store;
 use shorefast_image::store::Network;
 
 use crate::front::image::LimitArguments;
+use crate::front::outside;
 use crate::front::progress;
 use crate::report;
 
@@ -28,6 +29,10 @@ pub struct Places {
     /// Use this image for a client, named by its name or a type: counts more than any file
     #[arg(long, global = true, value_name = "CLIENT=IMAGE", env = "SHOREFAST_CLIENT_IMAGE", value_delimiter = ' ')]
     pub client_image: Vec<ClientImage>,
+    /// This is a container, and DIR its view of the host's /proc: do everything on the host
+    // Taken out before anything else is read (`front::outside`); here for whoever asks for help.
+    #[arg(long, global = true, value_name = "DIR", env = outside::VARIABLE)]
+    pub host_proc: Option<PathBuf>,
     #[command(flatten)]
     pub limits: LimitArguments,
 }

@@ -15,7 +15,7 @@ use shorefast_engine::unmount::{self, Manner};
 use shorefast_engine::{Error, reconcile};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
-use shorefast_sandbox::launch::Surroundings;
+use shorefast_sandbox::launch::{Root, Surroundings};
 use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File, Identity, Processes, Role};
 use shorefast_sandbox::{Cgroup, Client, Spec};
 use shorefast_sys::ring::Log;
@@ -62,7 +62,7 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let port = free_port().map_err(|source| failed("cannot find a free port", source))?;
     let program = shorefast_sys::shim::program().map_err(Error::Keeper)?;
     let around = Surroundings {
-        rootfs: &image.rootfs,
+        root: Root::Image(&image.rootfs),
         ids: begun.ids,
         cgroup: &Cgroup::default(),
         log: &begun.log,

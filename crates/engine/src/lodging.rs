@@ -1,0 +1,91 @@
+//! Where the client's files come from, and the nest that it will run in.
+
+use std::path::Path;
+use std::time::Instant;
+
+use shorefast_image::Digest;
+use shorefast_image::store::Resolved;
+use shorefast_sandbox::launch::Root as Files;
+use shorefast_sandbox::{Container, Nest};
+
+use crate::Host;
+use crate::error::Error;
+use crate::plan::{ClientPlan, Root};
+
+#[derive(Debug)]
+pub struct Lodging {
+    pub nest: Nest,
+    pub house: House,
+}
+
+#[derive(Debug)]
+pub enum House {
+    Image(Resolved),
+    /// With its name.
+    Container(Container, String),
+}
+
+/// Gets what the plan names: an image, which may have to be fetched, or a container that runs. `nest`: prepared for an image.
+pub fn find(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Lodging, Error> {
+    match &plan.root {
+        Root::Image(image) => {
+            let image = host.images.obtain(image, host.network).map_err(Error::Image)?;
+            Ok(Lodging { nest, house: House::Image(image) })
+        }
+        Root::Container(selector) => {
+            drop(nest);
+            let deadline = Instant::now() + plan.timeout;
+            let found = shorefast_runtimes::find(selector, deadline).map_err(Error::Container)?;
+            let container = Container::of(found.pid).map_err(Error::Sandbox)?;
+            let nest = shorefast_sandbox::prepare_in(&container, deadline).map_err(Error::Sandbox)?;
+            Ok(Lodging { nest, house: House::Container(container, found.to_string()) })
+        }
+    }
+}
+
+impl House {
+    pub fn digest(&self) -> Option<&Digest> {
+        match self {
+            Self::Image(image) => image.digest.as_ref(),
+            Self::Container(..) => None,
+        }
+    }
+
+    pub fn files(&self) -> Files<'_> {
+        match self {
+            Self::Image(image) => Files::Image(&image.rootfs),
+            Self::Container(container, _) => Files::Container(container),
+        }
+    }
+
+    /// The image's, for what runs beside the mount. A container has its own.
+    pub fn rootfs(&self) -> Option<&Path> {
+        match self {
+            Self::Image(image) => Some(&image.rootfs),
+            Self::Container(..) => None,
+        }
+    }
+
+    /// On record as a user of its image, which nobody removes from now on.
+    pub fn is_on_record(&mut self) {
+        if let Self::Image(image) = self {
+            drop(image.held.take());
+        }
+    }
+
+    /// The client has mounted: from here on it uses what its container may use.
+    pub fn move_in(&self, first: rustix::process::Pid) -> Result<(), Error> {
+        match self {
+            Self::Image(_) => Ok(()),
+            Self::Container(container, _) => container.take_in(first).map_err(Error::Sandbox),
+        }
+    }
+
+    /// For the record.
+    pub fn name(&self, plan: &ClientPlan) -> String {
+        match self {
+            Self::Image(_) => plan.root.to_string(),
+            Self::Container(_, name) => name.clone(),
+        }
+    }
+}

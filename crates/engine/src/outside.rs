@@ -1,0 +1,97 @@
+//! Called in a container, doing the work on the host: a containerized kubelet or node agent mounts, and its end or restart
+//! disturbs nothing.
+//!
+//! The way out is the host's /proc, visible somewhere in a privileged container. This program goes into the namespaces of the
+//! host's first process, leaves the caller's control groups, and starts itself anew there, from a copy in memory: nothing that
+//! lives on has a hold on the container, and nothing of the container has one on it.
+
+use std::convert::Infallible;
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::process::{WaitId, WaitIdOptions};
+use shorefast_sandbox::cgroup;
+use shorefast_sys as sys;
+use sys::call;
+use sys::process::{Fork, Fresh};
+
+use crate::error::Error;
+
+/// How the work on the host ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExitCode(pub u8);
+
+/// In this order: files come last, because what is opened by name is the container's until then.
+const NAMESPACES: &[&str] = &["cgroup", "ipc", "uts", "net", "mnt"];
+
+/// Runs this program with `arguments` on the host. `None`: this is the host.
+pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, OsString)>) -> Result<Option<ExitCode>, Error> {
+    let fail = |source| Error::HostProc { path: host_proc.to_owned(), source };
+    let first = host_proc.join("1/ns");
+    let inode = |path: PathBuf| call(|| format!("stat({path:?})"), std::fs::metadata(&path).map(|metadata| metadata.ino())).map_err(fail);
+    let is_the_hosts = |kind: &str| Ok::<_, Error>(inode(first.join(kind))? == inode(Path::new("/proc/self/ns").join(kind))?);
+    if is_the_hosts("mnt")? {
+        return Ok(None);
+    }
+    for kind in ["pid", "user"] {
+        // The kernel lets nobody out of these; what is started in a container's pid namespace ends with the container.
+        if !is_the_hosts(kind)? {
+            return Err(Error::HostOutOfReach { kind });
+        }
+    }
+    let program = copy_of_this_program().map_err(fail)?;
+    let namespaces: Vec<_> = NAMESPACES.iter().map(|kind| open(&first.join(kind))).collect::<sys::Result<_>>().map_err(fail)?;
+    match sys::process::fork(Fresh::empty()).map_err(fail)? {
+        Fork::Child => {
+            // On the way there is nobody to return an error to but the caller's terminal or log.
+            let Err(error) = start_anew(&namespaces, &program, arguments, environment);
+            eprintln!("shorefast: cannot get to the host: {error}");
+            sys::process::exit_now(2)
+        }
+        Fork::Parent(child) => {
+            let ended = rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED));
+            let status = call(|| "waitid()".into(), ended).map_err(fail)?.and_then(|status| status.exit_status());
+            // Killed by a signal: the system's fault, as far as our caller can tell.
+            Ok(Some(ExitCode(status.and_then(|code| u8::try_from(code).ok()).unwrap_or(2))))
+        }
+    }
+}
+
+fn start_anew(
+    namespaces: &[OwnedFd],
+    program: &OwnedFd,
+    arguments: &[OsString],
+    environment: Vec<(OsString, OsString)>,
+) -> sys::Result<Infallible> {
+    namespaces.iter().try_for_each(|namespace| sys::namespace::join(namespace.as_fd()))?;
+    cgroup::leave_callers();
+    call(|| "chdir(\"/\")".into(), rustix::process::chdir("/"))?;
+    let arguments: Vec<CString> = arguments.iter().map(sys::c_string).collect::<sys::Result<_>>()?;
+    let variable = |(name, value): (OsString, OsString)| {
+        sys::c_string(std::ffi::OsStr::from_bytes(&[name.as_bytes(), b"=", value.as_bytes()].concat()))
+    };
+    let environment: Vec<CString> = environment.into_iter().map(variable).collect::<sys::Result<_>>()?;
+    sys::process::close_all_on_exec()?;
+    sys::process::exec_fd_with(program.as_fd(), &arguments, &environment)
+}
+
+fn open(path: &Path) -> sys::Result<OwnedFd> {
+    call(|| format!("open({path:?})"), rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
+}
+
+/// The container's file would keep the container's filesystem busy for as long as a mount lives.
+fn copy_of_this_program() -> sys::Result<OwnedFd> {
+    let memfd = call(|| "memfd_create(\"shorefast\")".into(), rustix::fs::memfd_create("shorefast", MemfdFlags::CLOEXEC))?;
+    let mut copy = File::from(memfd);
+    let copied = File::open("/proc/self/exe").and_then(|mut own| std::io::copy(&mut own, &mut copy)).and_then(|_| copy.flush());
+    call(|| "copy(\"/proc/self/exe\")".into(), copied)?;
+    // Open for writing, a file cannot be executed.
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&copy));
+    open(Path::new(&path))
+}

@@ -1,0 +1,123 @@
+//! A container that already runs, as a place for a client: its namespaces, its control groups, its environment.
+
+use std::fs;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags};
+use shorefast_sys as sys;
+
+use crate::cgroup::Groups;
+use crate::error::Error;
+use crate::spec::INIT_INSIDE;
+
+/// Held by descriptors: should the container end, nothing else is taken for it.
+#[derive(Debug)]
+pub struct Container {
+    process: OwnedFd,
+    pub(crate) mounts: OwnedFd,
+    pub(crate) processes: OwnedFd,
+    /// Network, ipc, host name and control groups, each joined as it is.
+    pub(crate) others: Vec<OwnedFd>,
+    /// None: the host's.
+    pub(crate) users: Option<OwnedFd>,
+    /// The container's root, as the host's number.
+    pub(crate) root: u32,
+    /// Whether a second user of the container can be had for the sandbox's first process.
+    pub(crate) has_spare_user: bool,
+    pub(crate) environment: Vec<(Vec<u8>, Vec<u8>)>,
+    groups: Groups,
+}
+
+const OTHERS: &[&str] = &["net", "ipc", "uts", "cgroup"];
+
+impl Container {
+    /// `pid`: its first process, as the runtime says.
+    pub fn of(pid: i32) -> Result<Self, Error> {
+        let gone = || Error::ContainerGone { pid };
+        let process = Pid::from_raw(pid).ok_or_else(gone)?;
+        let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty()).map_err(|_| gone())?;
+        let namespace = |kind: &str| sys::namespace::of(process, kind).map_err(|_| gone());
+        let maps = fs::read_to_string(format!("/proc/{pid}/uid_map")).map_err(|_| gone())?;
+        let is_ours = |kind: &str| inode(&format!("/proc/{pid}/ns/{kind}")) == inode(&format!("/proc/thread-self/ns/{kind}"));
+        if is_ours("mnt") {
+            return Err(Error::NoContainer { pid });
+        }
+        let container = Self {
+            mounts: namespace("mnt")?,
+            processes: namespace("pid")?,
+            others: OTHERS.iter().map(|kind| namespace(kind)).collect::<Result<_, _>>()?,
+            users: if is_ours("user") { None } else { Some(namespace("user")?) },
+            root: outside(&maps, 0).ok_or(Error::NoContainer { pid })?,
+            has_spare_user: outside(&maps, INIT_INSIDE).is_some(),
+            environment: environment(&fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()),
+            groups: Groups::of(process).map_err(|_| gone())?,
+            process: pidfd,
+        };
+        // Only now is it sure that all of this was about one process.
+        if container.is_over() { Err(gone()) } else { Ok(container) }
+    }
+
+    /// Puts the processes of a client into the container's control groups. Done once it has mounted: a container that has no
+    /// /dev/fuse is kept from opening one by its groups, and asked only when the device is opened.
+    pub fn take_in(&self, first: Pid) -> Result<(), Error> {
+        self.groups.take_in_all_of(first)
+    }
+
+    fn is_over(&self) -> bool {
+        let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
+    pub(crate) fn others(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.others.iter().map(|fd| fd.as_fd())
+    }
+}
+
+fn inode(path: &str) -> Option<u64> {
+    fs::metadata(path).ok().map(|metadata| metadata.ino())
+}
+
+/// What `id` inside is outside, by the lines of a uid_map: first inside, first outside, how many.
+fn outside(maps: &str, id: u32) -> Option<u32> {
+    maps.lines().find_map(|line| {
+        let numbers: Vec<u32> = line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let [inside, outside, count] = numbers[..] else { return None };
+        id.checked_sub(inside).filter(|offset| *offset < count).and_then(|offset| outside.checked_add(offset))
+    })
+}
+
+fn environment(bytes: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let variable = |text: &[u8]| {
+        let at = text.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
+        Some((text[..at].to_vec(), text[at + 1..].to_vec()))
+    };
+    bytes.split(|byte| *byte == 0).filter_map(variable).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_looked_up_in_the_map() {
+        let rows = [
+            ("         0          0 4294967295\n", 0, Some(0)),
+            ("0 100000 65536\n", 65_533, Some(165_533)),
+            ("0 100000 1024\n", 65_533, None),
+            ("1000 5000 1\n0 100000 1000\n", 0, Some(100_000)),
+            ("", 0, None),
+        ];
+        for (maps, id, expected) in rows {
+            assert_eq!(outside(maps, id), expected, "{maps:?}");
+        }
+    }
+
+    #[test]
+    fn an_environment_is_names_and_values() {
+        let parsed = environment(b"PATH=/bin\0EMPTY=\0=odd\0none\0A=b=c\0");
+        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        assert_eq!(parsed, [pair("PATH", "/bin"), pair("EMPTY", ""), pair("A", "b=c")]);
+    }
+}

@@ -1,0 +1,80 @@
+//! `--host-proc` and HOSTPROCPATH: the caller is in a container.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use shorefast_engine::outside;
+
+use crate::report;
+
+/// As others call it who have done this before (util-linux's and Kubernetes' containers).
+pub const VARIABLE: &str = "HOSTPROCPATH";
+const FLAG: &str = "--host-proc";
+
+/// `Some`: all was done on the host. Before anything else: it may be called under any name, with any protocol.
+pub fn go(arguments: &[OsString]) -> Option<ExitCode> {
+    let Taken { host_proc, rest } = take(arguments, std::env::var_os(VARIABLE));
+    let environment = std::env::vars_os().filter(|(name, _)| name != VARIABLE).collect();
+    match outside::go(&host_proc?, &rest, environment) {
+        Ok(ended) => ended.map(|code| ExitCode::from(code.0)),
+        Err(error) => Some(report::failure(&error)),
+    }
+}
+
+struct Taken {
+    host_proc: Option<PathBuf>,
+    /// The arguments without it.
+    rest: Vec<OsString>,
+}
+
+/// The flag counts more than the variable; behind `--` there are no flags.
+fn take(arguments: &[OsString], variable: Option<OsString>) -> Taken {
+    let mut host_proc = variable.filter(|path| !path.is_empty()).map(PathBuf::from);
+    let mut rest = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            rest.push(word.clone());
+            rest.extend(words.by_ref().cloned());
+        } else if word == FLAG {
+            host_proc = words.next().map(PathBuf::from);
+        } else if let Some(path) = word.as_bytes().strip_prefix(b"--host-proc=") {
+            host_proc = Some(PathBuf::from(OsStr::from_bytes(path)));
+        } else {
+            rest.push(word.clone());
+        }
+    }
+    Taken { host_proc, rest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Row {
+        arguments: &'static [&'static str],
+        variable: Option<&'static str>,
+        host_proc: Option<&'static str>,
+        rest: &'static [&'static str],
+    }
+
+    #[test]
+    fn the_flag_is_taken_out_and_counts_more_than_the_variable() {
+        let rows = [
+            Row { arguments: &["s", "list"], variable: None, host_proc: None, rest: &["s", "list"] },
+            Row { arguments: &["s", "list"], variable: Some("/p"), host_proc: Some("/p"), rest: &["s", "list"] },
+            Row { arguments: &["s", "list"], variable: Some(""), host_proc: None, rest: &["s", "list"] },
+            Row { arguments: &["s", "--host-proc", "/q", "list"], variable: Some("/p"), host_proc: Some("/q"), rest: &["s", "list"] },
+            Row { arguments: &["s", "list", "--host-proc=/q"], variable: None, host_proc: Some("/q"), rest: &["s", "list"] },
+            Row { arguments: &["s", "--", "--host-proc", "/x"], variable: None, host_proc: None, rest: &["s", "--", "--host-proc", "/x"] },
+        ];
+        for Row { arguments, variable, host_proc, rest } in rows {
+            let arguments: Vec<_> = arguments.iter().map(OsString::from).collect();
+            let taken = take(&arguments, variable.map(OsString::from));
+            assert_eq!(taken.host_proc, host_proc.map(PathBuf::from), "{arguments:?}");
+            assert_eq!(taken.rest, rest);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The container runtimes of Debian, each started for one test, with containers that have no privilege, no /dev/fuse and no
+//! shared mount. The test's /run, /etc and /var are its own, so each runtime is where it always is.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::servers::Server;
+use crate::{Client, Host, command, wait};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Docker,
+    Podman,
+    Containerd,
+}
+
+/// A runtime that runs. Dropped: it and its containers are gone.
+#[derive(Debug)]
+pub struct Runtime {
+    pub kind: Kind,
+    names: std::cell::RefCell<Vec<String>>,
+    server: Option<Server>,
+}
+
+/// What every container does until it is stopped: nothing, and it does not reap what is left to it.
+const IDLE: [&str; 2] = ["/bin/sleep", "1000"];
+
+impl Runtime {
+    pub fn start(host: &Host, kind: Kind) -> Self {
+        let (words, socket): (&[&str], _) = match kind {
+            Kind::Docker => (
+                &[
+                    "dockerd",
+                    "--iptables=false",
+                    "--bridge=none",
+                    "--data-root=/srv/docker",
+                    "--exec-root=/run/docker",
+                    "--pidfile=/run/docker.pid",
+                ],
+                Some("/run/docker.sock"),
+            ),
+            Kind::Containerd => {
+                // The part for Kubernetes takes seconds to start, and is not asked.
+                fs::create_dir_all("/etc/containerd").expect("a writable /etc");
+                fs::write("/etc/containerd/config.toml", "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n")
+                    .expect("a writable /etc");
+                (&["containerd"], Some("/run/containerd/containerd.sock"))
+            }
+            Kind::Podman => (&[], None),
+        };
+        if kind == Kind::Podman {
+            configure_podman();
+        }
+        let server = socket.map(|_| Server::start(host, "runtime", words));
+        if let Some(socket) = socket {
+            wait::until(socket, || std::os::unix::net::UnixStream::connect(socket).ok());
+        }
+        let runtime = Self { kind, names: Vec::new().into(), server };
+        runtime.load(host);
+        host.settle();
+        runtime
+    }
+
+    fn load(&self, host: &Host) {
+        let archive = Client::named("bindfs").image_directory().with_extension("tar");
+        let archive = archive.to_str().expect("our own paths are text");
+        match self.kind {
+            Kind::Docker => wait::until("Docker to take an image", || {
+                let mut import = Command::new("docker");
+                import.args(["import", archive, "clients"]);
+                (command::finish(import).code == Some(0)).then_some(())
+            }),
+            Kind::Podman | Kind::Containerd => {
+                // These can do without an image of their own. A container's files are its own; the directory is shared by all tests.
+                let (root, changes, work) = (host.directory("rootfs"), host.directory("changes"), host.directory("work"));
+                let image = Client::named("bindfs").image_directory();
+                let options = format!("lowerdir={},upperdir={},workdir={}", image.display(), changes.display(), work.display());
+                command::run(&["mount", "-t", "overlay", "-o", &options, "overlay", root.to_str().expect("text")]);
+            }
+        }
+    }
+
+    /// Starts a container with a label.
+    pub fn run(&self, host: &Host, name: &str, label: &str) {
+        let words: Vec<&str> = match self.kind {
+            Kind::Docker => ["docker", "run", "--detach", "--network=host", "--name", name, "--label", label, "clients"].into(),
+            Kind::Podman => {
+                let limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"];
+                let words = ["podman", "run", "--detach", "--network=host", "--name", name, "--label", label, "--rootfs", "/srv/rootfs"];
+                words[..8].iter().chain(&limits).chain(&words[8..]).copied().collect()
+            }
+            Kind::Containerd => ["ctr", "run", "--detach", "--net-host", "--rootfs", "--label", label, "/srv/rootfs", name].into(),
+        };
+        command::run(&[&words[..], &IDLE].concat());
+        self.names.borrow_mut().push(name.to_owned());
+        host.settle();
+    }
+
+    /// The number of a container's first process.
+    pub fn pid(&self, name: &str) -> u32 {
+        let text = match self.kind {
+            Kind::Docker => command::run(&["docker", "inspect", "--format={{.State.Pid}}", name]).stdout,
+            Kind::Podman => command::run(&["podman", "inspect", "--format={{.State.Pid}}", name]).stdout,
+            Kind::Containerd => {
+                let list = command::run(&["ctr", "tasks", "list"]).stdout;
+                let line = list.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next().map(str::to_owned));
+                line.unwrap_or_else(|| panic!("no task {name} in {list}"))
+            }
+        };
+        text.trim().parse().unwrap_or_else(|_| panic!("no pid: {text}"))
+    }
+
+    /// Stops a container at once; it is still known.
+    pub fn stop(&self, name: &str) {
+        match self.kind {
+            Kind::Docker => drop(command::run(&["docker", "kill", name])),
+            Kind::Podman => drop(command::run(&["podman", "kill", name])),
+            Kind::Containerd => {
+                command::run(&["ctr", "tasks", "kill", "--signal", "KILL", name]);
+                // It only sends the signal.
+                wait::until("a task to stop", || command::run(&["ctr", "tasks", "list"]).stdout.contains("STOPPED").then_some(()));
+            }
+        }
+    }
+
+    /// Ends the runtime itself; its containers go on.
+    pub fn end(&mut self) {
+        self.server = None;
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        for name in self.names.borrow().iter() {
+            // A failed test may have left it in any state; what is not there needs no end.
+            let words: &[&str] = match self.kind {
+                Kind::Docker => &["docker", "rm", "--force", name],
+                Kind::Podman => &["podman", "rm", "--force", "--time=0", name],
+                Kind::Containerd => &["ctr", "tasks", "delete", "--force", name],
+            };
+            let mut remove = Command::new(words[0]);
+            remove.args(&words[1..]);
+            drop(command::finish(remove));
+        }
+    }
+}
+
+/// In its usual places, which are the test's own. crun, its default, refuses hosts that have both versions of control groups.
+fn configure_podman() {
+    let storage = "[storage]\ndriver = \"overlay\"\ngraphroot = \"/srv/podman\"\nrunroot = \"/run/podman-run\"\n";
+    let engine = "[engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"none\"\ntmp_dir = \"/run/podman-tmp\"\n";
+    let directory = Path::new("/etc/containers");
+    fs::create_dir_all(directory).expect("a writable /etc");
+    fs::write(directory.join("storage.conf"), storage).expect("a writable /etc");
+    fs::write(directory.join("containers.conf"), engine).expect("a writable /etc");
+}
