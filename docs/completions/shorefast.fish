@@ -50,7 +50,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s t -l type 
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s o -l options -d 'Mount options, separated by commas; may be given more than once' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client -d 'Use the client definition of this name' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-file -d 'Use this client definition' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image -d 'Use this image instead of the definition\'s: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, tar:FILE or dir:ROOTFS' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image -d 'Use this image instead of the definition\'s: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, packages:DISTRIBUTION/SUITE?PACKAGE, tar:FILE or dir:ROOTFS' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l container -d 'Run the client in this container, which runs already: NAME or LABEL=VALUE, and before it, if it matters, docker:, podman: or containerd:' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l mode -d 'Where the client runs: in a sandbox (container), in a container that runs already (exec), or not at all but by mount(8) (host); auto: host if this host has a helper for the type. Default: what the client\'s definition says, else container' -r -f -a "container\t''
 exec\t''

@@ -111,7 +111,7 @@ struct MountArguments {
     #[arg(long, value_name = "FILE")]
     client_file: Option<PathBuf>,
     /// Use this image instead of the definition's: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE,
-    /// docker-archive:FILE, tar:FILE or dir:ROOTFS
+    /// docker-archive:FILE, packages:DISTRIBUTION/SUITE?PACKAGE, tar:FILE or dir:ROOTFS
     #[arg(long, value_name = "REF")]
     image: Option<String>,
     /// Run the client in this container, which runs already: NAME or LABEL=VALUE, and before it, if it matters, docker:,
@@ -130,7 +130,9 @@ struct MountArguments {
     dry_run: bool,
     #[command(flatten)]
     patience: Patience,
+    /// What to mount, as the client wants it: host:/path, //host/share, bucket, a directory
     source: OsString,
+    /// The directory to mount it at
     target: PathBuf,
 }
 
