@@ -17,6 +17,8 @@ fn main() {
         .args(["-Ctarget-feature=+crt-static", "-Crelocation-model=static"])
         .args(["-Clink-arg=-nostdlib", "-Clink-arg=-nostartfiles", "-Clink-arg=-static"])
         .args(["-Clink-arg=-Wl,--build-id=none,-z,norelro,--gc-sections", "-Clink-arg=-no-pie"])
+        // musl's startup files come with rustc and are linked whatever one says; the linker that comes with it is glibc's only.
+        .args(target.ends_with("musl").then_some("-Clink-self-contained=no"))
         .arg("-o")
         .arg(&out)
         .arg("shim/shim.rs")

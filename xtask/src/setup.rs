@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::{apt, archive, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 33] = [
+const PACKAGES: [&str; 34] = [
     "apache2-utils",
     "apt-utils",
     "attr",
@@ -24,6 +24,7 @@ const PACKAGES: [&str; 33] = [
     "gnupg",
     "iproute2",
     "mmdebstrap",
+    "musl-tools",
     "nfs-common",
     "nfs-kernel-server",
     "openssh-server",

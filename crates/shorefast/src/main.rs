@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use shorefast::front::called_as::{self, CalledAs};
 use shorefast::{front, report};
 
+/// musl's own gives every page back to the kernel at once, and asks for it again: a quarter of a millisecond per mount.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     // First of all: whatever it is called as, in a container it works on the host.

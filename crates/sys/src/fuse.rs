@@ -11,7 +11,7 @@ pub const MAJOR: u32 = 10;
 pub const MINOR: u32 = 229;
 
 /// `_IOR(229, 0, uint32_t)`
-const FUSE_DEV_IOC_CLONE: libc::c_ulong = 0x8004_e500;
+const FUSE_DEV_IOC_CLONE: libc::Ioctl = 0x8004_e500_u32 as libc::Ioctl;
 
 /// A new connection-to-be, opened by us and so in our user namespace.
 pub fn open() -> Result<OwnedFd> {

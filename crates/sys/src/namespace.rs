@@ -133,7 +133,7 @@ fn next_mount_namespace(namespace: BorrowedFd<'_>) -> Result<(OwnedFd, u32)> {
         mounts: u32,
         id: u64,
     }
-    const NS_MNT_GET_NEXT: libc::c_ulong = rustix::ioctl::opcode::read::<Info>(0xb7, 11) as libc::c_ulong;
+    const NS_MNT_GET_NEXT: libc::Ioctl = rustix::ioctl::opcode::read::<Info>(0xb7, 11) as libc::Ioctl;
     let mut info = Info { size: size_of::<Info>() as u32, mounts: 0, id: 0 };
     // SAFETY: the kernel writes at most `size` bytes to `info`, which outlives the call.
     let result = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_MNT_GET_NEXT, &raw mut info) };
