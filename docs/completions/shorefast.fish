@@ -48,6 +48,8 @@ complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "doctor" -d 'Loo
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s t -l type -d 'The filesystem type; default: the first type of the chosen client' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s o -l options -d 'Mount options, separated by commas; may be given more than once' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l secret-file -d 'The secret (a password, a key) is in this file; `-` reads standard input, a pipe will do. The client gets it in a file of its own, as its definition says' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l secret-fd -d 'The same from a descriptor that the caller left open' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client -d 'Use the client definition of this name' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-file -d 'Use this client definition' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image -d 'Use this image instead of the definition\'s: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, packages:DISTRIBUTION/SUITE?PACKAGE, tar:FILE or dir:ROOTFS' -r

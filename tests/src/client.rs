@@ -12,7 +12,7 @@ use crate::command;
 use crate::{Host, Ran};
 
 /// Where `cargo xtask setup` puts the root filesystems.
-pub(crate) fn images() -> PathBuf {
+pub fn images() -> PathBuf {
     cache().join("images")
 }
 

@@ -9,6 +9,8 @@ pub mod servers;
 pub mod client;
 pub mod layout;
 pub mod load;
+pub mod unseen;
+pub mod lookout;
 pub mod host;
 mod leftovers;
 

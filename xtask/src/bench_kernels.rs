@@ -9,11 +9,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use shorefast_tests::Host;
 use shorefast_tests::client::store;
-use shorefast_tests::servers::{Nfsd, nfsd};
+use shorefast_tests::servers::{Nfsd, Samba, nfsd, samba};
 
 use crate::guest::Guest;
 use crate::kernels::{self, KERNELS};
-use crate::{setup, static_binary};
+use crate::{matrix, setup, static_binary};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     kernels::run()?;
     let binary = args.binary.clone().map_or_else(static_binary::build, Ok)?;
     let binary = std::fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?;
+    matrix::make_images()?;
     let ourselves = std::env::current_exe().context("cannot find our own program")?;
     println!("| kernel | what | native p50 | shorefast p50 | ratio | goal ≤ {GOAL} |\n|---|---|---|---|---|---|");
     for kernel in KERNELS.iter().filter(|kernel| args.kernel.is_empty() || args.kernel.iter().any(|one| one == kernel.version)) {
@@ -75,7 +76,12 @@ fn measure(n: usize) -> Result<()> {
     let case = Case { what: "NFS 3, services running", fstype: "nfs", source: share, options: "vers=3" };
     sandboxed(&host, &case, &kept)?;
     compare(&host, &case, &target, n)?;
-    run_quietly(Command::new(host.binary()).arg("umount").arg(&kept))
+    run_quietly(Command::new(host.binary()).arg("umount").arg(&kept))?;
+
+    let server = Samba::start(&host);
+    let credentials = host.file("credentials", format!("username=root\npassword={}\n", samba::PASSWORD));
+    let options = format!("credentials={}", credentials.display());
+    compare(&host, &Case { what: "CIFS 3.1.1", fstype: "cifs", source: server.source(), options: &options }, &target, n)
 }
 
 fn compare(host: &Host, case: &Case<'_>, target: &Path, n: usize) -> Result<()> {

@@ -4,6 +4,7 @@
 
 mod bench;
 mod bench_kernels;
+mod dead_servers;
 mod fuzz;
 mod generate;
 mod guest;
@@ -50,6 +51,8 @@ enum Chore {
     /// Run the end-to-end tests on each guest kernel, and print a table
     #[command(name = "e2e-kernels")]
     Matrix(matrix::Args),
+    /// Mounts whose server dies, stops or vanishes: a table of how long everything takes
+    DeadServers(dead_servers::Args),
     /// Check formatting and lints, then run every test here and on each guest kernel
     Test(test::Args),
     /// Kill `shorefast mount` at random times, and look for what it leaves behind
@@ -85,6 +88,7 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Kernels => kernels::run()?,
         Chore::Guest(args) => return guest::run(args),
         Chore::Matrix(args) => return matrix::run(args),
+        Chore::DeadServers(args) => return dead_servers::run(args),
         Chore::Test(args) => return test::run(args),
         Chore::Soak(args) => return soak::run(args),
         Chore::Fuzz(args) => return fuzz::run(args),

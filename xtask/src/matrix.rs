@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if is_whole && tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn is_wanted(wanted: &[String], version: &str) -> bool {
+pub(crate) fn is_wanted(wanted: &[String], version: &str) -> bool {
     wanted.is_empty() || wanted.iter().any(|one| one == version)
 }
 
@@ -90,9 +90,13 @@ const IMAGES: [&str; 2] = ["packages:debian/bookworm?cifs-utils", "packages:debi
 
 /// Several kernels at the same time: a guest has one processor.
 pub(crate) fn run_on(versions: &[&'static str], programs: &[String], selection: Selection<'_>) -> Result<Vec<Column>> {
-    // In a thread of its own, which stays on a host of its own.
-    std::thread::spawn(fill_store).join().map_err(|_| anyhow!("cannot make the images that the guests use"))?;
+    make_images()?;
     Ok(in_parallel(versions, |version| run_in_guest(version, programs, selection)))
+}
+
+pub(crate) fn make_images() -> Result<()> {
+    // In a thread of its own, which stays on a host of its own.
+    std::thread::spawn(fill_store).join().map_err(|_| anyhow!("cannot make the images that the guests use"))
 }
 
 fn fill_store() {
@@ -122,7 +126,7 @@ pub(crate) fn programs(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> 
 
 fn test_program(message: &str, is_wanted: &impl Fn(&str) -> bool) -> Option<String> {
     /// What these look at is the same on every kernel, and slow where there is one processor.
-    const SAME_EVERYWHERE: [&str; 6] = ["containers", "house", "install", "layers", "packages", "registry"];
+    const SAME_EVERYWHERE: [&str; 7] = ["containers", "house", "install", "layers", "packages", "registry", "secrets"];
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let target = message.get("target")?;
     let is_end_to_end = target.get("src_path")?.as_str()?.contains("/tests/e2e/");

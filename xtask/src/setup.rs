@@ -7,13 +7,14 @@ use anyhow::{Result, ensure};
 use crate::{apt, archive, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 34] = [
+const PACKAGES: [&str; 36] = [
     "apache2-utils",
     "apt-utils",
     "attr",
     "bindfs",
     "buildah",
     "ca-certificates",
+    "cifs-utils",
     "containerd",
     "davfs2",
     "docker-registry",
@@ -36,6 +37,7 @@ const PACKAGES: [&str; 34] = [
     "rpcbind",
     "runc",
     "s3fs",
+    "samba",
     "skopeo",
     "sshfs",
     "systemd",

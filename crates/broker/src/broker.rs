@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use shorefast_sys as sys;
@@ -21,6 +22,7 @@ pub struct Broker<'a> {
     listener: OwnedFd,
     policy: &'a Policy,
     view: View,
+    deadline: Instant,
     made: u32,
     mounted: Option<Mounted>,
     refused: Vec<Refusal>,
@@ -54,8 +56,9 @@ pub struct Mounted {
 const REMEMBERED_REFUSALS: usize = 16;
 
 impl<'a> Broker<'a> {
-    pub fn new(listener: OwnedFd, policy: &'a Policy, view: View) -> Self {
-        Self { listener, policy, view, made: 0, mounted: None, refused: Vec::new(), services: None, services_failed: None }
+    /// `deadline`: until then a server may take to answer the kernel.
+    pub fn new(listener: OwnedFd, policy: &'a Policy, view: View, deadline: Instant) -> Self {
+        Self { listener, policy, view, deadline, made: 0, mounted: None, refused: Vec::new(), services: None, services_failed: None }
     }
 
     /// Whom the client's asking for services reaches.
@@ -156,7 +159,7 @@ impl<'a> Broker<'a> {
         if !is_ours || !seccomp::is_waiting(self.listener.as_fd(), notification.id) {
             return Err(Refusal::policy(Errno::PERM, format!("the client may not mount at {target:?}")));
         }
-        let mount = perform::mount(&order, &self.listener, notification, &self.view)?;
+        let mount = perform::mount(&order, &self.listener, notification, &self.view, self.deadline)?;
         let identity = sys::mount::identify(mount.as_fd()).inspect_err(|_| drop(self.view.hide()))?;
         self.made += 1;
         self.mounted = Some(Mounted {

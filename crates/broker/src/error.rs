@@ -20,18 +20,31 @@ pub enum Error {
 pub struct Refusal {
     pub errno: Errno,
     pub reason: String,
-    /// The kernel tried and failed, in contrast to our policy saying no.
-    pub by_kernel: bool,
+    pub by: By,
+}
+
+/// Who said no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Policy,
+    /// It tried and failed.
+    Kernel,
+    /// Nobody: the kernel still waited for the server when the time was over.
+    Silence,
 }
 
 impl Refusal {
     pub(crate) fn policy(errno: Errno, reason: impl Into<String>) -> Self {
-        Self { errno, reason: reason.into(), by_kernel: false }
+        Self { errno, reason: reason.into(), by: By::Policy }
+    }
+
+    pub(crate) fn no_answer(fstype: &str) -> Self {
+        Self { errno: Errno::TIMEDOUT, reason: format!("the kernel still waits for the server of the {fstype} mount"), by: By::Silence }
     }
 
     pub(crate) fn kernel(error: &sys::Error, words: &[String]) -> Self {
         let words: String = words.iter().map(|line| format!("; the kernel says: {line}")).collect();
-        Self { errno: error.errno(), reason: format!("{error}{words}"), by_kernel: true }
+        Self { errno: error.errno(), reason: format!("{error}{words}"), by: By::Kernel }
     }
 }
 

@@ -18,6 +18,6 @@ pub mod error;
 
 pub use broker::{Broker, Mounted};
 pub use doorman::{Door, Doorman};
-pub use error::{Error, Refusal};
+pub use error::{By, Error, Refusal};
 pub use policy::Policy;
 pub use view::View;

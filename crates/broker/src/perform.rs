@@ -1,11 +1,13 @@
 //! Doing what the policy allowed: building the superblock, and giving a FUSE client its end.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags};
 use rustix::process::{Pid, PidfdGetfdFlags};
 use shorefast_sys as sys;
+use sys::errand::{self, Errand};
 use sys::seccomp::{self, Heard, Notification};
 
 use crate::error::Refusal;
@@ -16,33 +18,44 @@ use crate::view::View;
 /// fsconfig takes strings of up to 255 bytes.
 const FSCONFIG_LIMIT: usize = 255;
 
-/// Mounts as ordered: shown to the client, and as a detached copy for the host.
-pub fn mount(order: &Order, listener: &OwnedFd, call: &Notification, view: &View) -> Result<OwnedFd, Refusal> {
+/// Mounts as ordered, by the deadline: shown to the client, and as a detached copy for the host.
+///
+/// A kernel filesystem asks its server while it is created, and a server that does not answer holds
+/// whoever waits: those two calls are errands.
+pub fn mount(order: &Order, listener: &OwnedFd, call: &Notification, view: &View, deadline: Instant) -> Result<OwnedFd, Refusal> {
     match &order.options {
         Options::Fuse(fuse) => {
             let device = sys::fuse::open()?;
             let theirs = client_device(call, fuse.fd)?;
             let items: Vec<_> = fuse.rest.iter().cloned().chain([Item::value("fd", device.as_raw_fd())]).collect();
-            let copy = superblock(order, &items, view)?;
+            let copy = superblock(order, &items, view, deadline)?;
             connect(&theirs, &device, fuse, listener, call).inspect_err(|_| drop(view.hide()))?;
             Ok(copy)
         }
-        Options::Items(items) => superblock(order, items, view),
-        Options::Whole(data) => Ok(view.mount_here(&order.source, &order.full_type(), order.flags.word(), data)?),
+        Options::Items(items) => superblock(order, items, view, deadline),
+        Options::Whole(data) => whole(order, data, view, deadline),
     }
 }
 
-fn superblock(order: &Order, items: &[Item], view: &View) -> Result<OwnedFd, Refusal> {
+fn whole(order: &Order, data: &[u8], view: &View, deadline: Instant) -> Result<OwnedFd, Refusal> {
+    match view.mount_here(&order.source, &order.full_type(), order.flags.word(), data, (!order.is_fuse()).then_some(deadline))? {
+        Errand::Done(mount) => Ok(mount),
+        Errand::Failed(error) => Err(error.into()),
+        Errand::Late => Err(Refusal::no_answer(&order.full_type())),
+    }
+}
+
+fn superblock(order: &Order, items: &[Item], view: &View, deadline: Instant) -> Result<OwnedFd, Refusal> {
     let fits = |item: &Item| item.value.as_ref().is_none_or(|value| value.len() <= FSCONFIG_LIMIT);
     if order.source.len() > FSCONFIG_LIMIT || !items.iter().all(fits) {
         let text = |item: &Item| item.value.as_ref().map_or_else(|| item.key.clone(), |value| format!("{}={value}", item.key));
         let data = items.iter().map(text).collect::<Vec<_>>().join(",");
-        return Ok(view.mount_here(&order.source, &order.full_type(), order.flags.word(), data.as_bytes())?);
+        return whole(order, data.as_bytes(), view, deadline);
     }
-    Ok(view.show(detached(order, items)?.as_fd())?)
+    Ok(view.show(detached(order, items, deadline)?.as_fd())?)
 }
 
-fn detached(order: &Order, items: &[Item]) -> Result<OwnedFd, Refusal> {
+fn detached(order: &Order, items: &[Item], deadline: Instant) -> Result<OwnedFd, Refusal> {
     let open = rustix::mount::fsopen(order.fstype.as_str(), FsOpenFlags::FSOPEN_CLOEXEC);
     let context = sys::call(|| format!("fsopen({:?})", order.fstype), open)?;
     let explain = |error: sys::Error| Refusal::kernel(&error, &sys::mount::context_log(context.as_fd()));
@@ -68,7 +81,16 @@ fn detached(order: &Order, items: &[Item]) -> Result<OwnedFd, Refusal> {
             None => flag(&item.key)?,
         }
     }
-    sys::call(|| format!("fsconfig({}, CREATE)", order.fstype), rustix::mount::fsconfig_create(context.as_fd())).map_err(explain)?;
+    if order.is_fuse() {
+        // Asks nobody: the client hears of it later. And the descriptor is a number of this process.
+        sys::call(|| "fsconfig(fuse, CREATE)".into(), rustix::mount::fsconfig_create(context.as_fd())).map_err(explain)?;
+    } else {
+        match errand::create(&order.fstype, context.as_fd(), deadline) {
+            Errand::Done(()) => {}
+            Errand::Failed(error) => return Err(explain(error)),
+            Errand::Late => return Err(Refusal::no_answer(&order.full_type())),
+        }
+    }
     let mount = rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, order.flags.attributes);
     sys::call(|| format!("fsmount({})", order.fstype), mount).map_err(explain)
 }

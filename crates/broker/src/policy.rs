@@ -128,6 +128,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::By;
 
     fn policy(types: &[&str]) -> Policy {
         Policy {
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn refuses_a_bind_in_disguise() {
         let refusal = policy(&["tmpfs"]).judge(&call("tmpfs", libc::MS_BIND | libc::MS_RDONLY, "")).unwrap_err();
-        assert_eq!((refusal.errno, refusal.by_kernel), (Errno::PERM, false));
+        assert_eq!((refusal.errno, refusal.by), (Errno::PERM, By::Policy));
     }
 
     #[test]

@@ -6,10 +6,12 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use shorefast_sys as sys;
+use sys::errand::{self, Errand};
 use sys::namespace::Home;
 
 use crate::error::Error;
@@ -68,13 +70,30 @@ impl View {
 
     /// Like [`View::show`], with the classic mount(2): the only call that takes options of any
     /// length, and options that just the filesystem itself can take apart.
-    pub fn mount_here(&self, source: &[u8], fstype: &str, flags: u64, data: &[u8]) -> sys::Result<OwnedFd> {
-        let (source_text, data) = (sys::c_string(os(source))?, sys::c_string(os(data))?);
+    /// `deadline`: for a filesystem that asks a server. FUSE does not, and its data names a descriptor
+    /// of this process.
+    pub fn mount_here(
+        &self,
+        source: &[u8],
+        fstype: &str,
+        flags: u64,
+        data: &[u8],
+        deadline: Option<Instant>,
+    ) -> sys::Result<Errand<OwnedFd>> {
+        let (source, fstype, data) = (sys::c_string(os(source))?, sys::c_string(fstype)?, sys::c_string(os(data))?);
         let _visit = self.home.visit(self.namespace.as_fd())?;
-        let flags = MountFlags::from_bits_retain(flags as u32);
-        let result = rustix::mount::mount(source_text.as_c_str(), &self.target, fstype, flags, data.as_c_str());
-        sys::call(|| format!("mount({:?}, {fstype:?})", os(source)), result)?;
-        self.copy_or_hide()
+        let target = sys::c_string(&self.target)?;
+        let Some(deadline) = deadline else {
+            let word = MountFlags::from_bits_retain(flags as u32);
+            let result = rustix::mount::mount(source.as_c_str(), target.as_c_str(), fstype.as_c_str(), word, data.as_c_str());
+            sys::call(|| format!("mount({source:?}, {fstype:?})"), result)?;
+            return Ok(Errand::Done(self.copy_or_hide()?));
+        };
+        Ok(match errand::mount(source, target, fstype, flags, data, deadline) {
+            Errand::Done(()) => Errand::Done(self.copy_or_hide()?),
+            Errand::Failed(error) => Errand::Failed(error),
+            Errand::Late => Errand::Late,
+        })
     }
 
     /// Takes the mount out of the client's sight. It would otherwise keep the filesystem alive

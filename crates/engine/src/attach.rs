@@ -2,9 +2,11 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::fs::{Mode, OFlags};
 use shorefast_sys as sys;
+use sys::errand;
 use sys::mount::Identity;
 use sys::namespace::Home;
 
@@ -21,12 +23,15 @@ pub struct Target {
     elsewhere: Option<OwnedFd>,
 }
 
-/// `namespace`: the path of a mount namespace in which the target is, if it is not the caller's.
-pub fn open(path: &Path, namespace: Option<&Path>) -> Result<Target, Error> {
+/// `namespace`: the path of a mount namespace in which the target is, if it is not the caller's. The
+/// path may lead through other mounts, whose servers may be dead: that ends by the deadline, too.
+pub fn open(path: &Path, namespace: Option<&Path>, deadline: Instant) -> Result<Target, Error> {
     let fail = |source| Error::Target { path: path.to_owned(), source };
     let elsewhere = namespace.map(open_namespace).transpose()?;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let open = || sys::call(|| format!("open({path:?})"), rustix::fs::open(path, flags, Mode::empty())).map_err(fail);
+    let open = || {
+        let opened = errand::open(path, OFlags::PATH | OFlags::DIRECTORY, deadline);
+        opened.or_timed_out(|| format!("open({path:?})")).map_err(fail)
+    };
     let directory = in_namespace(elsewhere.as_ref(), open)?;
     let link = format!("/proc/thread-self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&directory));
     let path = sys::call(|| format!("readlink({link:?})"), std::fs::read_link(&link)).map_err(fail)?;

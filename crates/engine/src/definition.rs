@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use shorefast_broker::Door;
 use shorefast_runtimes::Selector;
 use shorefast_sandbox::cgroup::Limits;
-use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File};
+use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, SecretForm};
 
 use crate::mode::Mode;
 
@@ -32,7 +32,9 @@ pub struct Definition {
     /// What the client gets whatever the caller says: `name` or `name=value`.
     pub options: Vec<String>,
     pub files: Vec<String>,
+    pub secret: Option<SecretWay>,
     pub namespaces: Namespaces,
+    pub capabilities: Capabilities,
     pub limits: Limits,
     /// The size of all that the client can write inside.
     pub scratch_bytes: u64,
@@ -58,6 +60,8 @@ pub struct Layer {
     pub source: Option<Source>,
     pub options: Option<Vec<String>>,
     pub files: Option<Vec<String>>,
+    pub secret: Option<SecretLayer>,
+    pub capabilities: Option<Capabilities>,
     pub mounts: Option<u32>,
     pub daemon: Option<Daemon>,
     pub on_exit: Option<OnExit>,
@@ -111,6 +115,27 @@ pub struct Service {
     /// Files that it needs besides the image's, as in `provide`.
     #[serde(default)]
     pub provide: BTreeMap<PathBuf, String>,
+}
+
+/// How the client gets its secret: always in a file of its own, never as an argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretWay {
+    /// Options whose value is the secret: taken out of what the helper is called with.
+    pub from_options: Vec<String>,
+    /// The option that tells the helper where the file is.
+    pub to_option: Option<String>,
+    /// Where the helper looks by itself.
+    pub to_file: Option<PathBuf>,
+    pub form: SecretForm,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SecretLayer {
+    pub from_options: Option<Vec<String>>,
+    pub to_option: Option<String>,
+    pub to_file: Option<PathBuf>,
+    pub form: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
@@ -204,6 +229,8 @@ impl Layer {
             source: self.source.or(below.source),
             options: self.options.or(below.options),
             files: self.files.or(below.files),
+            secret: self.secret.or(below.secret),
+            capabilities: self.capabilities.or(below.capabilities),
             mounts: self.mounts.or(below.mounts),
             daemon: self.daemon.or(below.daemon),
             on_exit: self.on_exit.or(below.on_exit),
@@ -257,7 +284,9 @@ impl Layer {
             source: self.source.unwrap_or_default(),
             options: self.options.unwrap_or_default(),
             files: self.files.unwrap_or_default(),
+            secret: self.secret.map(SecretLayer::complete).transpose()?,
             namespaces: self.namespaces.complete()?,
+            capabilities: self.capabilities.unwrap_or_default(),
             limits: self.limits.limits().map_err(of_limits)?,
             scratch_bytes: self.limits.scratch.as_deref().map_or(Ok(DEFAULT_SCRATCH), parse_size).map_err(of_limits)?,
             mounts,
@@ -311,6 +340,18 @@ pub fn door(text: &str) -> Option<Door> {
         "reserved" => Some(Door::ReservedPort),
         _ if path.starts_with("/run") && is_plain => Some(Door::Socket { inside: path.to_owned(), outside: path.to_owned() }),
         _ => text.parse().ok().filter(|port| (1..1024).contains(port)).map(Door::Port),
+    }
+}
+
+impl SecretLayer {
+    fn complete(self) -> Result<SecretWay, String> {
+        if self.to_option.is_none() && self.to_file.is_none() {
+            return Err("key `secret`: `to_option` or `to_file` says where the client finds it".into());
+        }
+        self.to_file.iter().try_for_each(|path| check_provided(path)).map_err(|problem| problem.replace("`provide`", "`secret`"))?;
+        let form = self.form.as_deref().unwrap_or(SecretForm::PLACE);
+        let form = SecretForm::parse(form).ok_or_else(|| format!("key `secret`: `form` needs {} once", SecretForm::PLACE))?;
+        Ok(SecretWay { from_options: self.from_options.unwrap_or_default(), to_option: self.to_option, to_file: self.to_file, form })
     }
 }
 
@@ -423,6 +464,9 @@ mod tests {
             ("a file over the image's programs", "types = [\"a\"]\nprovide = { \"/usr/bin/x\" = \"\" }", "provide"),
             ("a service at a port that is none", with_service[0].as_str(), "99999"),
             ("a service's state anywhere", with_service[1].as_str(), "services"),
+            ("a secret without a place to go", "types = [\"a\"]\nsecret = { from_options = [\"password\"] }", "`to_option`"),
+            ("a secret over the image's programs", "types = [\"a\"]\nsecret = { to_file = \"/usr/x\" }", "`secret`"),
+            ("a form without a secret", "types = [\"a\"]\nsecret = { to_option = \"x\", form = \"y\" }", "{secret}"),
             ("a file that climbs", "types = [\"a\"]\nprovide = { \"/etc/../usr/x\" = \"\" }", "provide"),
         ];
         for (name, text, part) in rows {

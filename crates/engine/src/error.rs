@@ -47,6 +47,10 @@ pub enum Error {
     HostMount { code: Option<i32>, why: String, said: Said },
     #[error("this kernel has no filesystem {} (Linux {kernel})", types.join(" or "))]
     NotInKernel { types: Vec<String>, kernel: String },
+    #[error("the definition of client {client:?} does not say how it gets a secret")]
+    NoSecretWay { client: String },
+    #[error("client {client:?} reads one secret, and more were given")]
+    TooManySecrets { client: String },
     #[error("cannot mount at {path:?}")]
     Target { path: PathBuf, source: sys::Error },
     #[error("cannot get the image")]
@@ -145,6 +149,7 @@ impl Error {
             Self::NotRoot | Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
             Self::NoContainer { .. } | Self::Container(runtimes::Error::Selector(_)) => Kind::Usage,
             Self::DefinitionUnreadable { .. } | Self::Definition { .. } | Self::LastGoodInForce { .. } => Kind::Usage,
+            Self::NoSecretWay { .. } | Self::TooManySecrets { .. } | Self::Sandbox(sandbox::Error::SecretLines { .. }) => Kind::Usage,
             Self::Image(image::Error::Reference { .. } | image::Error::Unknown { .. }) => Kind::Usage,
             Self::HostMount { code: Some(1), .. } => Kind::Usage,
             Self::HostMount { code: Some(2), .. } | Self::MountProgram { .. } => Kind::System,
@@ -182,9 +187,17 @@ impl Error {
                 ));
             }
             Self::NotInKernel { .. } => "load its module (modprobe), install the package that has it, or use another kernel",
+            Self::NoSecretWay { .. } => {
+                "add secret = { to_option = \"…\" } to its definition (docs/CLIENTS.md), or name the file with an option"
+            }
+            Self::TooManySecrets { .. } => "give it once: with --secret-file, or as an option",
+            Self::Sandbox(sandbox::Error::SecretLines { .. }) => {
+                "the file holds the secret alone, such as a password, with or without a newline behind it"
+            }
             Self::Target { source, .. } => match source.errno() {
                 rustix::io::Errno::NOENT => "create the directory first",
                 rustix::io::Errno::NOTDIR => "the target must be a directory",
+                rustix::io::Errno::TIMEDOUT => "the path leads through a mount whose server does not answer",
                 _ => return None,
             },
             Self::Image(error) => return error.hint(),

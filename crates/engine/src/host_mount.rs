@@ -149,6 +149,7 @@ mod tests {
             source: "-server:/x".into(),
             target: "/mnt".into(),
             options: options.into(),
+            secret: None,
             client: ClientChoice::ByType,
             image: None,
             container: None,

@@ -7,11 +7,13 @@ use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::inotify;
 use shorefast_sandbox::spec::TARGET;
 use shorefast_sandbox::talk;
 use shorefast_sys as sys;
+use sys::errand;
 use sys::process::Child;
 use sys::{Result, call};
 
@@ -98,6 +100,9 @@ impl Drop for Keeper {
     }
 }
 
+/// The server has just answered.
+const WATCH_WITHIN: Duration = Duration::from_secs(2);
+
 /// Becomes readable when a filesystem is gone for good. Does not hold it.
 #[derive(Debug)]
 pub struct FilesystemEnd(OwnedFd);
@@ -109,9 +114,9 @@ impl FilesystemEnd {
     }
 
     pub fn watch(&self, mount: &OwnedFd) -> Result<()> {
-        let path = format!("/proc/thread-self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(mount));
-        // IN_UNMOUNT is reported with any watch; what this one asks for never happens to a root.
-        let added = inotify::add_watch(&self.0, path.as_str(), inotify::WatchFlags::DELETE_SELF);
-        call(|| "inotify_add_watch()".into(), added).map(drop)
+        // IN_UNMOUNT is reported with any watch; what this one asks for never happens to a root. The
+        // kernel asks the server whether we may read it.
+        let added = errand::add_watch(self.0.as_fd(), mount.as_fd(), inotify::WatchFlags::DELETE_SELF, Instant::now() + WATCH_WITHIN);
+        added.or_timed_out(|| "inotify_add_watch()".into())
     }
 }

@@ -21,6 +21,7 @@ pub mod record;
 pub mod kernel;
 pub mod plan;
 pub mod host_mount;
+pub mod secret;
 pub mod client;
 pub mod configuration;
 pub mod last_good;

@@ -50,7 +50,7 @@ fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Err
 }
 
 fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
-    let target = attach::open(&plan.target, plan.namespace.as_deref())?;
+    let target = attach::open(&plan.target, plan.namespace.as_deref(), Instant::now() + plan.timeout)?;
     kill_point::pass(Point::TargetOpened);
     kernel::require_any(&plan.policy.kernel_types)?;
     let Lodging { nest, mut house } = lodging::find(plan, host, nest)?;
@@ -70,15 +70,10 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     // What others left behind; now, because the client takes its time.
     reconcile::abandoned(&records)?;
 
-    let mut start_services = || {
-        let planned = plan
-            .services
-            .as_ref()
-            .zip(house.rootfs())
-            .map(|(of_client, rootfs)| services::plan::make(of_client, &plan.client, rootfs, begun.digest, host.images.root()));
-        services::ensure(&records, &planned.unwrap_or_default(), deadline).map_err(|error| error.to_string())
-    };
-    let mut broker = Broker::new(listener, &plan.policy, view).with_services(&mut start_services);
+    let of_client = plan.services.as_ref().zip(house.rootfs());
+    let beside = services::plan::make(of_client, &plan.client, begun.digest, host.images.root());
+    let mut start_services = services::when_asked(&records, &beside, deadline);
+    let mut broker = Broker::new(listener, &plan.policy, view, deadline).with_services(&mut start_services);
     let log = records.log(&begun.id);
     let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target };
     let commit = |mounted: &Mounted| {
@@ -112,11 +107,12 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
 }
 
 /// A kernel filesystem needs its client no more, only somebody who removes the record at its end.
-/// Where the kernel grants no such watch, the next call of ours does that.
+/// Where the kernel grants no such watch, or the server no look at its root, the next call of ours
+/// does that.
 fn release_kernel_mount(keeper: Keeper, end: Option<FilesystemEnd>, mounted: &Mounted) -> Result<(), Error> {
     match end {
-        Some(end) => end.watch(&mounted.mount).and_then(|()| keeper.release_to_filesystem()).map_err(Error::Keeper),
-        None => Ok(()),
+        Some(end) if end.watch(&mounted.mount).is_ok() => keeper.release_to_filesystem().map_err(Error::Keeper),
+        _ => Ok(()),
     }
 }
 

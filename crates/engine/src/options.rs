@@ -1,6 +1,7 @@
 //! The caller's `-o`: what is for the mount itself, what for the client, and what for nobody.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::error::Error;
 
@@ -143,10 +144,31 @@ pub fn redacted(text: &str) -> String {
     split(text).map_or_else(|_| "[unreadable]".to_owned(), |items| join_redacted(&items))
 }
 
+/// Where in a text that may be options (or anything else) something looks like a secret.
+pub fn secrets_in(text: &str) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    let mut start = 0;
+    for part in text.split(',') {
+        // `--options=password=…` is one word.
+        let option = if part.starts_with("--") { part.split_once('=').map_or(part, |(_, rest)| rest) } else { part };
+        if let Some((name, value)) = option.split_once('=')
+            && looks_secret(name, value)
+        {
+            let end = start + part.len();
+            places.push(end - value.len()..end);
+        }
+        start += part.len() + 1;
+    }
+    places
+}
+
 fn redact(name: &str, value: &str) -> String {
+    if looks_secret(name, value) { "[redacted]".to_owned() } else { value.to_owned() }
+}
+
+fn looks_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let is_secret = ["pass", "secret", "token", "key", "cred"].iter().any(|part| name.contains(part)) && !value.starts_with('/');
-    if is_secret { "[redacted]".to_owned() } else { value.to_owned() }
+    ["pass", "secret", "token", "key", "cred"].iter().any(|part| name.contains(part)) && !value.starts_with('/')
 }
 
 #[cfg(test)]
@@ -191,6 +213,21 @@ mod tests {
     fn secrets_are_not_shown() {
         let items = parse("user=me,password=hunter2,passwd_file=/etc/key,secret=x").unwrap().items;
         assert_eq!(join_redacted(&items), "user=me,password=[redacted],passwd_file=/etc/key,secret=[redacted]");
+    }
+
+    #[test]
+    fn secrets_are_found_in_any_text() {
+        let rows: [(&str, &[&str]); 5] = [
+            ("user=me,password=hunter2,ro", &["hunter2"]),
+            ("--options=pass=a=b,secret=c", &["a=b", "c"]),
+            ("passwd_file=/etc/key", &[]),
+            ("password=", &[""]),
+            ("//server/pass", &[]),
+        ];
+        for (text, expected) in rows {
+            let found: Vec<_> = secrets_in(text).into_iter().map(|place| &text[place]).collect();
+            assert_eq!(found, expected, "{text}");
+        }
     }
 
     proptest::proptest! {

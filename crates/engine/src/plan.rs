@@ -12,7 +12,7 @@ use shorefast_image::Reference;
 use shorefast_runtimes::{Malformed, Selector};
 use shorefast_sandbox::Spec;
 use shorefast_sandbox::cgroup::Limits;
-use shorefast_sandbox::spec::{self, Content, File, Identity, Processes, Role};
+use shorefast_sandbox::spec::{self, Content, File, Identity, Processes, Role, Secret};
 
 use crate::client::{self, Client, Origin};
 use crate::configuration::Configuration;
@@ -23,7 +23,7 @@ use crate::host_mount::HostPlan;
 use crate::mode::{self, Choice, Mode, Place};
 use crate::options::{self, Item};
 use crate::request::Request;
-use crate::text;
+use crate::{secret, text};
 
 #[derive(Clone, Debug)]
 pub enum Plan {
@@ -87,17 +87,25 @@ const NAME_SERVERS: &str = "/etc/resolv.conf";
 
 pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
     let client = match client::find(&request.client, request.fstype.as_deref(), &context.configuration) {
-        Err(error) if is_for_mount(request, &error) => return Ok(Plan::Host(HostPlan::make(request, reason(request, &error)))),
+        Err(error) if is_for_mount(request, &error) => return by_host(request, reason(request, &error)),
         client => client?,
     };
     let fstype = request.fstype.as_ref().unwrap_or(&client.definition.types[0]);
     let called = request.mode.or(request.container.as_ref().map(|_| Mode::Exec));
     let Choice { place, why } = mode::choose(called, client.definition.mode, || host_helper::find(fstype));
     match place {
-        Place::Host => Ok(Plan::Host(HostPlan::make(&Request { fstype: Some(fstype.clone()), ..request.clone() }, why))),
+        Place::Host => by_host(&Request { fstype: Some(fstype.clone()), ..request.clone() }, why),
         Place::Container | Place::Exec => {
             through_client(request, context, client, Choice { place, why }).map(|plan| Plan::Client(Box::new(plan)))
         }
+    }
+}
+
+/// mount(8) takes secrets only where everybody can read them, or in files that its helpers know by name.
+fn by_host(request: &Request, why: String) -> Result<Plan, Error> {
+    match request.secret {
+        Some(_) => Err(Error::NoSecretWay { client: "mount(8)".to_owned() }),
+        None => Ok(Plan::Host(HostPlan::make(request, why))),
     }
 }
 
@@ -123,9 +131,13 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
     let root = root(request, &name, &definition, choice.place)?;
     let options = options::parse(&request.options)?.with(&options::parse(&definition.options.join(","))?.items);
     let (items, mut files) = hand_over_files(options.items, &definition);
+    let (items, secrets) = secret::hand_over(items, request.secret.as_deref(), &definition).map_err(|problem| problem.of(&name))?;
+    files.extend(secrets);
     // A container has its own of all of these.
     let is_image = matches!(root, Root::Image(_));
-    files.extend(provided_files(&definition, request).filter(|_| is_image));
+    let is_free = |file: &File| !files.iter().any(|other| other.inside == file.inside);
+    let provided: Vec<_> = provided_files(&definition, request).filter(|file| is_image && is_free(file)).collect();
+    files.extend(provided);
     let services = definition.services.clone().filter(|_| is_image);
     let limits = if is_image { definition.limits } else { Limits::default() };
 
@@ -143,6 +155,7 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         environment: definition.env.clone().into_iter().collect(),
         identity: identity(&definition, &root),
         processes: processes(&definition, &root),
+        capabilities: definition.capabilities,
         source: source_path.clone(),
         files,
         shown: Vec::new(),
@@ -307,6 +320,7 @@ impl ClientPlan {
             "environment": self.spec.environment.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             "identity": self.spec.identity,
             "processes": self.spec.processes,
+            "capabilities": self.spec.capabilities,
             "source_path": self.spec.source.as_ref().map(|path| shown(path.as_os_str())),
             "files": files,
             "kernel_types": self.policy.kernel_types,
@@ -344,6 +358,8 @@ fn file_json(file: &File) -> Value {
         Content::Text(_) => ("text", None),
         Content::Host(path) => ("copy", Some(path)),
         Content::HostIfThere(path) => ("copy-if-there", Some(path)),
+        Content::Secret { secret: Secret::Host(path), .. } => ("secret", Some(path)),
+        Content::Secret { secret: Secret::Given(_), .. } => ("secret", None),
     };
     let shown = |path: &Path| text::escape(path.as_os_str().as_bytes());
     json!({ "inside": shown(&file.inside), "content": kind, "from": path.map(|path| shown(path)) })

@@ -12,6 +12,8 @@ pub struct Request {
     pub source: OsString,
     pub target: PathBuf,
     pub options: String,
+    /// A file or pipe that holds the secret (password, key): read at launch, never before.
+    pub secret: Option<PathBuf>,
     pub client: ClientChoice,
     /// Instead of the definition's image.
     pub image: Option<String>,

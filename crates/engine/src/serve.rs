@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
-use shorefast_broker::{Broker, Mounted};
+use shorefast_broker::{Broker, By, Mounted};
 use shorefast_sandbox::spec::TARGET;
 use shorefast_sandbox::talk::Word;
 use shorefast_sandbox::{Client, Error as SandboxError};
@@ -176,7 +176,9 @@ impl Progress {
     }
 
     fn waiting_for(&self, broker: &Broker<'_>) -> &'static str {
-        if broker.mounted().is_none() {
+        if broker.refused().iter().any(|refusal| refusal.by == By::Silence) {
+            "the server does not answer"
+        } else if broker.mounted().is_none() {
             "the client has not mounted yet"
         } else if self.serves {
             "the client mounted and serves, but its helper has not ended"

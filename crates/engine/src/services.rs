@@ -42,8 +42,13 @@ const START_WITHIN: Duration = Duration::from_secs(20);
 const DEATHS: usize = 5;
 const DEATHS_WITHIN: Duration = Duration::from_secs(60);
 
+/// For the broker: what is done when a client asks for its services.
+pub fn when_asked(records: &Records, services: &[Planned], deadline: Instant) -> impl FnMut() -> Result<(), String> {
+    move || ensure(records, services, deadline).map_err(|error| error.to_string())
+}
+
 /// Makes all of them answer.
-pub fn ensure(records: &Records, services: &[Planned], deadline: Instant) -> Result<(), Error> {
+fn ensure(records: &Records, services: &[Planned], deadline: Instant) -> Result<(), Error> {
     let _lock = lock(records, deadline)?;
     for service in services {
         if rpc::answers(service.program) {

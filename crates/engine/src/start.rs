@@ -30,9 +30,10 @@ pub struct Started {
 /// Starts the client as planned, or without a user namespace where the source's filesystem cannot
 /// show its owners through one.
 pub fn client(nest: Nest, plan: &ClientPlan, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
-    match start(nest, plan, &plan.spec, around, records, begun) {
-        Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if plan.spec.identity == Identity::UserNamespace => {
-            let without = Spec { identity: Identity::DedicatedUser, ..plan.spec.clone() };
+    let spec = shorefast_sandbox::files::with_secrets(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
+    match start(nest, plan, &spec, around, records, begun) {
+        Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if spec.identity == Identity::UserNamespace => {
+            let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };
             let nest = shorefast_sandbox::prepare(without.processes).map_err(Error::Sandbox)?;
             start(nest, plan, &without, around, records, begun)
         }

@@ -16,7 +16,7 @@ use crate::container::Container;
 use crate::filter::{self, AbstractSockets};
 use crate::orders::{Furniture, Orders};
 use crate::root;
-use crate::spec::{Identity, Processes, Role};
+use crate::spec::{Capabilities, Identity, Processes, Role};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
@@ -42,7 +42,7 @@ pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small
 }
 
 fn become_init(control: &OwnedFd, processes: Processes, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<()> {
-    let filter = prepare(processes, furniture, small_namespace)?;
+    let (sockets, prepared) = prepare(processes, furniture, small_namespace)?;
     talk::say_standing(control.as_fd(), &sys::namespace::own("mnt")?)?;
     let (orders, descriptors) = talk::take_orders(control.as_fd())?;
     root::fill(&orders, &descriptors)?;
@@ -69,9 +69,10 @@ fn become_init(control: &OwnedFd, processes: Processes, furniture: Furniture, sm
     }
 
     sys::privilege::drop_groups()?;
-    let filter = match orders.role {
-        Role::Client => filter,
-        Role::Service => filter::service_program(),
+    let filter = match (orders.role, orders.capabilities) {
+        (Role::Client, Capabilities::None) => prepared,
+        (Role::Client, pretended) => filter::program(sockets, pretended),
+        (Role::Service, _) => filter::service_program(),
     };
     let listener = sys::seccomp::install(&filter)?;
     // It must not stay open here: with nobody listening, later calls fail at once instead of
@@ -96,8 +97,12 @@ fn become_init(control: &OwnedFd, processes: Processes, furniture: Furniture, sm
 }
 
 /// All that is the same for every client: done while the launching process still plans. Gives the
-/// filter that comes last.
-fn prepare(processes: Processes, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<Vec<libc::sock_filter>> {
+/// filter that comes last, for the usual client.
+fn prepare(
+    processes: Processes,
+    furniture: Furniture,
+    small_namespace: Option<OwnedFd>,
+) -> Result<(AbstractSockets, Vec<libc::sock_filter>)> {
     // What the caller left open is not ours to pass on.
     sys::process::close_all_on_exec()?;
     // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
@@ -115,12 +120,13 @@ fn prepare(processes: Processes, furniture: Furniture, small_namespace: Option<O
     sys::privilege::no_new_privileges()?;
     // Limits what can be had by executing a program; what this process holds, it keeps for now.
     sys::privilege::empty_bounding_set()?;
-    if sys::landlock::can_scope() {
+    let sockets = if sys::landlock::can_scope() {
         sys::landlock::restrict_scope()?;
-        Ok(filter::program(AbstractSockets::Scoped))
+        AbstractSockets::Scoped
     } else {
-        Ok(filter::program(AbstractSockets::Denied))
-    }
+        AbstractSockets::Denied
+    };
+    Ok((sockets, filter::program(sockets, Capabilities::None)))
 }
 
 /// Starts the helper, the first candidate that is there, as execvp would. This process is the

@@ -5,21 +5,25 @@ use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::time::Instant;
 
 use rustix::fs::{Mode, OFlags};
 use shorefast_sys as sys;
+use sys::errand;
 
 use crate::error::Error;
 use crate::orders::{FilePlace, ReadFile};
-use crate::spec::{Content, Identity, Ids, Spec};
+use crate::spec::{Content, Hidden, Identity, Ids, Secret, SecretForm, Spec};
 
 /// Nobody needs more in a key or a password file.
-const LIMIT: u64 = 1 << 20;
+const LIMIT: usize = 1 << 20;
 /// Read at once.
 const USUAL: usize = 4096;
 
-pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, Error> {
-    let mut files = read_given(spec)?;
+/// Those of the caller may be on anybody's filesystem, or a pipe: they are there by the deadline, or
+/// not at all.
+pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids, deadline: Instant) -> Result<Vec<ReadFile>, Error> {
+    let mut files = read_given(spec, deadline)?;
     let users: Vec<_> =
         users(image, spec.identity, ids).into_iter().filter(|file| files.iter().all(|given| given.inside != file.inside)).collect();
     files.extend(users);
@@ -27,14 +31,15 @@ pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids) -> Result<Vec<ReadFile>, Err
 }
 
 /// Those of the plan, and none of ours.
-pub fn read_given(spec: &Spec) -> Result<Vec<ReadFile>, Error> {
+pub fn read_given(spec: &Spec, deadline: Instant) -> Result<Vec<ReadFile>, Error> {
     let mut files = Vec::new();
     for file in &spec.files {
         let owned = if file.is_ours() { FilePlace::Ours } else { FilePlace::EtcOwned };
         let (content, mode, place) = match &file.content {
             Content::Text(text) => (Some(text.clone().into_bytes()), 0o600, owned),
-            Content::Host(path) => (Some(read_host_file(path)?), 0o400, owned),
-            Content::HostIfThere(path) => (read_host_file(path).ok(), 0o644, FilePlace::Etc),
+            Content::Host(path) => (Some(read_callers_file(path, deadline)?), 0o400, owned),
+            Content::HostIfThere(path) => (read_hosts_own(path), 0o644, FilePlace::Etc),
+            Content::Secret { secret, form } => (Some(read_secret(secret, form, deadline)?), 0o400, owned),
         };
         let inside = file.inside.as_os_str().as_bytes().to_vec();
         files.extend(content.map(|content| ReadFile { inside, content, mode, place }));
@@ -42,23 +47,35 @@ pub fn read_given(spec: &Spec) -> Result<Vec<ReadFile>, Error> {
     Ok(files)
 }
 
-fn read_host_file(path: &Path) -> Result<Vec<u8>, Error> {
-    let fail = |error: std::io::Error| {
-        let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
-        Error::File { path: path.to_owned(), source: sys::Error::new(format!("read({path:?})"), errno) }
+/// The spec with its secrets in memory: from a pipe they come only once, and a client may have to be
+/// started twice.
+pub fn with_secrets(spec: &Spec, deadline: Instant) -> Result<Spec, Error> {
+    let mut spec = spec.clone();
+    for file in &mut spec.files {
+        if let Content::Secret { secret, .. } = &mut file.content
+            && let Secret::Host(path) = secret
+        {
+            *secret = Secret::Given(Hidden::new(read_callers_file(path, deadline)?));
+        }
+    }
+    Ok(spec)
+}
+
+fn read_secret(secret: &Secret, form: &SecretForm, deadline: Instant) -> Result<Vec<u8>, Error> {
+    let (read, path) = match secret {
+        Secret::Given(text) => (text.reveal().to_vec(), None),
+        Secret::Host(path) => (read_callers_file(path, deadline)?, Some(path.clone())),
     };
-    // NONBLOCK: a FIFO must not make us wait.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| fail(errno.into()))?);
-    let metadata = file.metadata().map_err(fail)?;
-    if !metadata.is_file() {
-        return Err(fail(rustix::io::Errno::INVAL.into()));
+    form.fill(&read).ok_or(Error::SecretLines { path })
+}
+
+fn read_callers_file(path: &Path, deadline: Instant) -> Result<Vec<u8>, Error> {
+    let text = || format!("read({path:?})");
+    let content = errand::read(path, LIMIT, deadline).or_timed_out(text);
+    let content = content.map_err(|source| Error::File { path: path.to_owned(), source })?;
+    if content.len() > LIMIT {
+        return Err(Error::File { path: path.to_owned(), source: sys::Error::new(text(), rustix::io::Errno::FBIG) });
     }
-    if metadata.len() > LIMIT {
-        return Err(fail(rustix::io::Errno::FBIG.into()));
-    }
-    let mut content = Vec::with_capacity(USUAL);
-    file.take(LIMIT).read_to_end(&mut content).map_err(fail)?;
     Ok(content)
 }
 
@@ -89,13 +106,21 @@ fn users(image: &OwnedFd, identity: Identity, ids: Ids) -> Vec<ReadFile> {
     files
 }
 
+/// NONBLOCK: a FIFO must not make us wait.
+const PLAIN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+fn read_hosts_own(path: &Path) -> Option<Vec<u8>> {
+    rustix::fs::open(path, PLAIN, Mode::empty()).ok().map(read_small)
+}
+
 /// Empty if it is not there.
 fn read_image_file(image: &OwnedFd, path: &str) -> Vec<u8> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let open = rustix::fs::openat2(image, path, flags, Mode::empty(), rustix::fs::ResolveFlags::IN_ROOT);
+    let open = rustix::fs::openat2(image, path, PLAIN, Mode::empty(), rustix::fs::ResolveFlags::IN_ROOT);
+    open.map(read_small).unwrap_or_default()
+}
+
+fn read_small(file: OwnedFd) -> Vec<u8> {
     let mut content = Vec::with_capacity(USUAL);
-    if let Ok(file) = open {
-        let _ = fs::File::from(file).take(LIMIT).read_to_end(&mut content);
-    }
+    let _ = fs::File::from(file).take(LIMIT as u64).read_to_end(&mut content);
     content
 }

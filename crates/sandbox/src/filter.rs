@@ -8,6 +8,8 @@ use libc::*;
 use rustix::io::Errno;
 use shorefast_sys::seccomp::{Rule, Verdict, When};
 
+use crate::spec::Capabilities;
+
 /// How abstract unix sockets of the host are kept out of reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbstractSockets {
@@ -115,8 +117,12 @@ const FAMILIES: &[u32] = &[AF_UNIX as u32, AF_INET as u32, AF_INET6 as u32, AF_N
 /// for a client that just asks. (For netlink the number means another thing: 0 is routing.)
 const PROTOCOLS: &[u32] = &[0, 1, 6, 17, 58, 136, 262];
 
-pub fn program(sockets: AbstractSockets) -> Vec<sock_filter> {
-    shorefast_sys::seccomp::compile(&rules(sockets), NEWEST)
+pub fn program(sockets: AbstractSockets, capabilities: Capabilities) -> Vec<sock_filter> {
+    let mut rules = rules(sockets);
+    if capabilities == Capabilities::Pretended {
+        rules.push(Rule { number: SYS_capset, when: When::Always, verdict: Verdict::Done });
+    }
+    shorefast_sys::seccomp::compile(&rules, NEWEST)
 }
 
 /// For what runs beside mounts. While it starts, somebody binds sockets for it, also to ports that it could not have itself, and

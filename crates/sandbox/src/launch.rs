@@ -8,10 +8,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use rustix::mount::MountAttrFlags;
 use rustix::pipe::PipeFlags;
 use shorefast_sys as sys;
+use sys::errand;
 use sys::mount::Attributes;
 use sys::namespace::Home;
 use sys::process::{Elsewhere, Fork, Fresh};
@@ -118,7 +119,7 @@ impl Nest {
     pub fn launch<'a>(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
         // Prepared for the usual case; a client that shares the host's processes needs another.
         let mut nest = if self.processes == spec.processes { self } else { prepare(spec.processes)? };
-        let mut source = spec.source.as_deref().map(Source::open).transpose()?;
+        let mut source = spec.source.as_deref().map(|path| Source::open(path, around.deadline)).transpose()?;
         let (orders, mut descriptors) = orders(spec, around, source.as_ref().map(|source| source.kind))?;
         if descriptors.users.is_none() && spec.identity != Identity::UserNamespace {
             descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
@@ -211,6 +212,7 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
     let orders = Orders {
         identity: spec.identity,
         furniture,
+        capabilities: spec.capabilities,
         owner,
         init_id,
         scratch_bytes: spec.scratch_bytes,
@@ -270,7 +272,7 @@ fn furnish(spec: &Spec, around: &Surroundings<'_>) -> Result<Furnishing, Error> 
             Ok(Furnishing {
                 entries,
                 trees,
-                files: files::read(spec, &image, around.ids)?,
+                files: files::read(spec, &image, around.ids, around.deadline)?,
                 furniture: Furniture::Full,
                 owner: around.ids.client(spec.identity),
                 init_id: if spec.identity == Identity::UserNamespace { INIT_INSIDE } else { around.ids.init(spec.identity) },
@@ -289,7 +291,7 @@ fn furnish(spec: &Spec, around: &Surroundings<'_>) -> Result<Furnishing, Error> 
             Ok(Furnishing {
                 entries,
                 trees,
-                files: files::read_given(spec)?,
+                files: files::read_given(spec, around.deadline)?,
                 furniture: Furniture::Sparse,
                 owner: container.root,
                 init_id: match (&users, container.has_spare_user) {
@@ -319,12 +321,13 @@ struct Source {
 }
 
 impl Source {
-    fn open(path: &Path) -> Result<Self, Error> {
+    /// It may be on anybody's filesystem, whose server may be dead.
+    fn open(path: &Path, deadline: Instant) -> Result<Self, Error> {
         let fail = |source| Error::Source { path: path.to_owned(), source };
-        let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        let place = sys::call(|| format!("open({path:?})"), place).map_err(fail)?;
-        let stat = sys::call(|| format!("stat({path:?})"), rustix::fs::fstat(&place)).map_err(fail)?;
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
+        let place = errand::open(path, OFlags::PATH, deadline).or_timed_out(|| format!("open({path:?})")).map_err(fail)?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = sys::call(|| format!("stat({path:?})"), rustix::fs::statx(&place, c"", flags, StatxFlags::TYPE)).map_err(fail)?;
+        let kind = match FileType::from_raw_mode(stat.stx_mode.into()) {
             FileType::Directory => SourceKind::Directory,
             FileType::RegularFile => SourceKind::File,
             _ => return Err(fail(sys::Error::new(format!("open({path:?})"), rustix::io::Errno::NOTSUP))),

@@ -8,13 +8,14 @@ use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 
-use crate::spec::{Identity, Role, ShownKind};
+use crate::spec::{Capabilities, Identity, Role, ShownKind};
 
 /// Everything that is no descriptor. Texts are bytes: paths may be anything.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Orders {
     pub identity: Identity,
     pub furniture: Furniture,
+    pub capabilities: Capabilities,
     /// The client's user, as the host's number.
     pub owner: u32,
     /// The first process's user, as its own number.

@@ -1,6 +1,7 @@
 //! What to run, and in what kind of sandbox. Part of the plan: a value that one can print.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ pub struct Spec {
     pub environment: Vec<(String, String)>,
     pub identity: Identity,
     pub processes: Processes,
+    pub capabilities: Capabilities,
     /// A host path that the client sees at [`SOURCE`].
     pub source: Option<PathBuf>,
     pub files: Vec<File>,
@@ -78,6 +80,17 @@ pub enum Processes {
     Host,
 }
 
+/// What a client hears that sets its capabilities. It has none in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Capabilities {
+    /// The kernel's answer: those that it does not have, it cannot set.
+    #[default]
+    None,
+    /// That it worked. mount.cifs gives up all but the few it needs, and ends if it lacks those.
+    Pretended,
+}
+
 /// A file that the client finds at `inside`, its own and readable only by it.
 #[derive(Clone, Debug, Serialize)]
 pub struct File {
@@ -93,6 +106,75 @@ pub enum Content {
     Host(PathBuf),
     /// Copied if it is there.
     HostIfThere(PathBuf),
+    /// A secret, in the form in which the client wants to read it.
+    Secret {
+        secret: Secret,
+        form: SecretForm,
+    },
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Secret {
+    /// Read at launch; may be a pipe.
+    Host(PathBuf),
+    /// Was among the caller's options.
+    Given(Hidden),
+}
+
+/// A text that no log, error or plan shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(Vec<u8>);
+
+impl Hidden {
+    pub fn new(text: impl Into<Vec<u8>>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn reveal(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("[hidden]")
+    }
+}
+
+impl Serialize for Hidden {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str("[hidden]")
+    }
+}
+
+/// What stands before and after a secret in its file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SecretForm {
+    pub before: String,
+    pub after: String,
+}
+
+impl SecretForm {
+    pub const PLACE: &str = "{secret}";
+
+    /// `None`: the text has no place for the secret, or more than one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (before, after) = text.split_once(Self::PLACE)?;
+        (!after.contains(Self::PLACE)).then(|| Self { before: before.to_owned(), after: after.to_owned() })
+    }
+
+    /// A secret that stands alone is passed as it is. Among other text, it is one line: a second one
+    /// would say something else to the client. `None`: it is more than a line.
+    pub fn fill(&self, secret: &[u8]) -> Option<Vec<u8>> {
+        if self.before.is_empty() && self.after.is_empty() {
+            return Some(secret.to_vec());
+        }
+        let line = secret.strip_suffix(b"\n").unwrap_or(secret);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let is_one = !line.iter().any(|byte| matches!(byte, b'\n' | b'\r' | 0));
+        is_one.then(|| [self.before.as_bytes(), line, self.after.as_bytes()].concat())
+    }
 }
 
 /// The host's ids of one sandbox. No two sandboxes share any.
@@ -161,6 +243,32 @@ impl File {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_fills_its_form() {
+        let form = |text| SecretForm::parse(text).unwrap();
+        type Row = (&'static str, &'static [u8], Option<&'static [u8]>);
+        let rows: [Row; 7] = [
+            ("{secret}", b"a\nb\n", Some(b"a\nb\n")),
+            ("password={secret}\n", b"p,w", Some(b"password=p,w\n")),
+            ("password={secret}\n", b"pw\n", Some(b"password=pw\n")),
+            ("password={secret}\n", b"pw\r\n", Some(b"password=pw\n")),
+            ("password={secret}\n", b"", Some(b"password=\n")),
+            ("password={secret}\n", b"pw\nusername=root", None),
+            ("password={secret}\n", b"p\0w", None),
+        ];
+        for (text, secret, expected) in rows {
+            assert_eq!(form(text).fill(secret).as_deref(), expected, "{text:?} {secret:?}");
+        }
+        assert_eq!(SecretForm::parse("none"), None);
+        assert_eq!(SecretForm::parse("{secret}{secret}"), None);
+    }
+
+    #[test]
+    fn a_hidden_text_is_not_printed() {
+        let content = Content::Secret { secret: Secret::Given(Hidden::new("hunter2")), form: SecretForm::default() };
+        assert!(!format!("{content:?} {content:#?}").contains("hunter2"));
+    }
 
     #[test]
     fn no_two_sandboxes_share_an_id() {

@@ -5,6 +5,7 @@ pub mod front {
     pub mod cli;
     pub mod client;
     pub mod demo;
+    pub mod discretion;
     pub mod doctor;
     pub mod image;
     pub mod install;

@@ -12,7 +12,9 @@ static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    // First of all: whatever it is called as, in a container it works on the host.
+    // First of all, and before any copy of this process: what a caller wrote here, others could read.
+    front::discretion::hide_secrets(&arguments);
+    // Whatever it is called as, in a container it works on the host.
     if let Some(code) = front::outside::go(&arguments) {
         return code;
     }

@@ -4,9 +4,10 @@
 #![expect(unsafe_code, reason = "this crate is the wall: system calls that rustix does not wrap")]
 
 pub mod shim;
-pub mod process;
 pub mod namespace;
 pub mod mount;
+pub mod errand;
+pub mod process;
 pub mod mountinfo;
 pub mod seccomp;
 pub mod landlock;
@@ -14,6 +15,7 @@ pub mod fuse;
 pub mod privilege;
 pub mod signals;
 pub mod ring;
+pub mod arguments;
 pub mod error;
 
 pub use error::{Error, Result, call};

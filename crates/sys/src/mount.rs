@@ -3,11 +3,13 @@
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
 
+use crate::errand::{self, Errand};
 use crate::error::{Error, Result, call, checked};
 use crate::mountinfo;
 
@@ -201,8 +203,12 @@ pub fn detach(mount: &Identity) -> Result<bool> {
     let Some(path) = place_of(mount)? else {
         return Ok(false);
     };
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let top = call(|| format!("open({}, O_PATH)", crate::quoted(&path)), rustix::fs::open(&path, flags, Mode::empty()))?;
+    let deadline = Instant::now() + DETACH_WITHIN;
+    let top = match errand::open(&path, OFlags::PATH | OFlags::NOFOLLOW, deadline) {
+        Errand::Done(top) => top,
+        Errand::Failed(error) => return Err(error),
+        Errand::Late => return detach_unseen(mount, &path),
+    };
     if identify(top.as_fd())? != *mount {
         return Ok(false);
     }
@@ -210,4 +216,20 @@ pub fn detach(mount: &Identity) -> Result<bool> {
     let link = format!("/proc/thread-self/fd/{}", top.as_raw_fd());
     let unmounted = rustix::mount::unmount(link.as_str(), rustix::mount::UnmountFlags::DETACH);
     call(|| format!("umount2({}, MNT_DETACH)", crate::quoted(&path)), unmounted).map(|()| true)
+}
+
+/// An open of a mount's root asks some filesystems for its attributes, NFS among them.
+const DETACH_WITHIN: Duration = Duration::from_secs(2);
+
+/// Without a look at it: its server does not answer. umount2 does not look, either. What is on top at
+/// the path is known from the kernel's table, just before.
+fn detach_unseen(mount: &Identity, path: &Path) -> Result<bool> {
+    let table = mountinfo::read()?;
+    let is_on_top = table.iter().rfind(|entry| entry.mount_point == path).map(|entry| (entry.major, entry.minor));
+    if is_on_top != Some((mount.major, mount.minor)) {
+        return Ok(false);
+    }
+    let flags = rustix::mount::UnmountFlags::DETACH | rustix::mount::UnmountFlags::NOFOLLOW;
+    let text = || format!("umount2({}, MNT_DETACH)", crate::quoted(path));
+    errand::unmount(path, flags, Instant::now() + DETACH_WITHIN).or_timed_out(text).map(|()| true)
 }

@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
 
@@ -35,13 +37,36 @@ pub struct Child {
 }
 
 impl Child {
-    /// SIGKILL, then wait. Used in tear-down, so a process that is already gone is fine.
+    /// SIGKILL, then wait. Used in tear-down, so a process that is already gone is fine, and one
+    /// that waits for a server beyond the reach of signals is left to the kernel.
     pub fn kill_and_reap(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
-        let options = rustix::process::WaitIdOptions::EXITED;
+        if self.ends_by(Instant::now() + TO_DIE) {
+            self.reap();
+        }
+    }
+
+    /// Whether it has ended by then.
+    pub fn ends_by(&self, deadline: Instant) -> bool {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            match rustix::event::poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&timeout)) {
+                Err(rustix::io::Errno::INTR) => {}
+                ready => return ready.is_ok_and(|ready| ready > 0),
+            }
+        }
+    }
+
+    /// Forgets a process that has ended.
+    pub(crate) fn reap(&self) {
+        let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOHANG;
         let _ = rustix::process::waitid(rustix::process::WaitId::PidFd(self.pidfd.as_fd()), options);
     }
 }
+
+/// A killed process, and all that were in its namespace, are gone in milliseconds.
+const TO_DIE: Duration = Duration::from_secs(2);
 
 /// A new child that may not use the processor of its parent, so that it starts at once. The kernel
 /// tends to put it behind its parent, even while other processors have nothing to do.
@@ -126,8 +151,6 @@ pub fn pid_of(pidfd: BorrowedFd<'_>) -> Result<Pid> {
 fn assert_single_threaded() {
     #[cfg(debug_assertions)]
     {
-        use std::time::{Duration, Instant};
-
         let threads = || std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
         // A thread that was joined has left our memory, but may be in the table for a moment.
         let patience = Instant::now() + Duration::from_secs(5);

@@ -92,6 +92,16 @@ impl Nfsd {
         self.inside("ss --no-header --tcp --numeric state established '( sport = :2049 )'").succeeds().stdout.lines().count()
     }
 
+    /// Where mountd, whom clients of version 3 ask first, listens for TCP.
+    pub fn port_of_mountd(&self) -> u16 {
+        let said = self.inside("rpcinfo -p").succeeds().stdout;
+        let port = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["100005", "3", "tcp", port, ..] => port.parse().ok(),
+            _ => None,
+        };
+        said.lines().find_map(port).expect("mountd is registered")
+    }
+
     /// What the server knows of its version 4 clients, without what differs from mount to mount.
     pub fn clients(&self) -> Vec<String> {
         let said = self.inside("cat /proc/fs/nfsd/clients/*/info 2>/dev/null || true").succeeds().stdout;

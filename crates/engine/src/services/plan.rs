@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use shorefast_broker::Door;
 use shorefast_image::Digest;
 use shorefast_sandbox::Spec;
-use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File, Identity, Processes, Role, Shown, ShownKind};
+use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, Processes, Role, Shown, ShownKind};
 
 use crate::definition::{self, Service, Services};
 
@@ -41,9 +41,9 @@ pub enum Boot {
     New,
 }
 
-/// `root`: below which services keep their things.
-pub fn make(services: &Services, client: &str, rootfs: &Path, digest: Option<Digest>, root: &Path) -> Vec<Planned> {
-    let planned = |service: &Service| Planned {
+/// `services`: with the root of the image that they are in. `root`: below which services keep their things.
+pub fn make(services: Option<(&Services, &Path)>, client: &str, digest: Option<Digest>, root: &Path) -> Vec<Planned> {
+    let planned = |service: &Service, rootfs: &Path| Planned {
         client: client.to_owned(),
         name: service.name.clone(),
         rootfs: rootfs.to_owned(),
@@ -60,7 +60,7 @@ pub fn make(services: &Services, client: &str, rootfs: &Path, digest: Option<Dig
         }),
         provide: service.provide.clone().into_iter().collect(),
     };
-    services.run.iter().map(planned).collect()
+    services.into_iter().flat_map(|(services, rootfs)| services.run.iter().map(|service| planned(service, rootfs))).collect()
 }
 
 impl Planned {
@@ -78,6 +78,7 @@ impl Planned {
             environment: Vec::new(),
             identity: Identity::UserNamespace,
             processes: Processes::Own,
+            capabilities: Capabilities::None,
             source: None,
             files: self.provide.iter().map(text).chain(of_host).collect(),
             shown: state.chain(sockets).collect(),
@@ -102,7 +103,7 @@ mod tests {
 
     fn statd() -> Planned {
         let definition = definition::parse(crate::catalogue::named("nfs").unwrap()).unwrap();
-        let planned = make(&definition.services.unwrap(), "nfs", Path::new("/image"), None, Path::new("/root"));
+        let planned = make(definition.services.as_ref().map(|services| (services, Path::new("/image"))), "nfs", None, Path::new("/root"));
         let [rpcbind, statd] = &planned[..] else { panic!("two services") };
         assert_eq!(rpcbind.socket(), Some(Path::new("/run/rpcbind.sock")));
         assert_eq!(rpcbind.doors[0], Door::Port(111));

@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -10,7 +10,7 @@ use shorefast_engine::mode::Mode;
 use shorefast_engine::plan::{self, Context};
 use shorefast_engine::record::Records;
 use shorefast_engine::request::{ClientChoice, Request};
-use shorefast_engine::unmount::{self, Manner};
+use shorefast_engine::unmount::{self, Manner, Way};
 use shorefast_engine::{Error, reconcile};
 use shorefast_image::store::Network;
 use shorefast_sandbox::Nest;
@@ -104,6 +104,13 @@ struct MountArguments {
     /// Mount options, separated by commas; may be given more than once
     #[arg(short, long, value_name = "OPTIONS")]
     options: Vec<String>,
+    /// The secret (a password, a key) is in this file; `-` reads standard input, a pipe will do. The client gets it in a file of
+    /// its own, as its definition says
+    #[arg(long, value_name = "FILE", conflicts_with = "secret_fd")]
+    secret_file: Option<PathBuf>,
+    /// The same from a descriptor that the caller left open
+    #[arg(long, value_name = "N")]
+    secret_fd: Option<u32>,
     /// Use the client definition of this name
     #[arg(long, value_name = "NAME", conflicts_with = "client_file")]
     client: Option<String>,
@@ -200,6 +207,7 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
         source: arguments.source,
         target: arguments.target,
         options: arguments.options.join(","),
+        secret: secret_place(arguments.secret_file, arguments.secret_fd),
         client: match (arguments.client, arguments.client_file) {
             (_, Some(file)) => ClientChoice::File(file),
             (Some(name), None) => ClientChoice::Named(name),
@@ -223,6 +231,12 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
     Ok(ExitCode::SUCCESS)
 }
 
+/// Read where the client is launched, and only there: a plan holds no secret.
+fn secret_place(file: Option<PathBuf>, descriptor: Option<u32>) -> Option<PathBuf> {
+    let descriptor = if file.as_deref() == Some(Path::new("-")) { Some(0) } else { descriptor };
+    descriptor.map(|number| format!("/proc/self/fd/{number}").into()).or(file)
+}
+
 fn umount(arguments: &UmountArguments, records: &Records) -> ExitCode {
     let manner = match (arguments.lazy, arguments.force) {
         (true, _) => Manner::Lazy,
@@ -232,13 +246,26 @@ fn umount(arguments: &UmountArguments, records: &Records) -> ExitCode {
     // Each target is tried; the first failure decides the exit code.
     let mut result = ExitCode::SUCCESS;
     for target in &arguments.targets {
-        let unmounted = require_root().and_then(|()| unmount::unmount(records, target, manner));
-        if let Err(error) = unmounted {
-            let code = report::failure(&error);
-            result = if result == ExitCode::SUCCESS { code } else { result };
+        match require_root().and_then(|()| unmount::unmount(records, target, manner)) {
+            Ok(way) => say_how(target, manner, way),
+            Err(error) => {
+                let code = report::failure(&error);
+                result = if result == ExitCode::SUCCESS { code } else { result };
+            }
         }
     }
     result
+}
+
+/// Silent when it went as asked.
+fn say_how(target: &Path, manner: Manner, way: Way) {
+    let how = match way {
+        Way::Polite => return,
+        Way::Forced => "by force: what was not written yet is lost",
+        Way::Lazy if manner == Manner::Lazy => return,
+        Way::Lazy => "lazily: the kernel ends it when its server answers or is given up",
+    };
+    eprintln!("shorefast: {} did not end in time and was unmounted {how}", target.display());
 }
 
 fn require_root() -> Result<(), Error> {

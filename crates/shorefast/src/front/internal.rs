@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use shorefast_engine::record::Records;
-use shorefast_engine::{keeper, reconcile, services, unmount};
+use shorefast_engine::{keeper, reconcile, services};
 use shorefast_sandbox::client;
 
 use crate::front::demo;
@@ -37,11 +37,6 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
         [command, uid] if *command == client::END_USER => {
             let ended = uid.parse().map(client::end_this_user);
             Some(if matches!(ended, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-        }
-        [command, flags, _] if *command == unmount::ATTEMPT => {
-            let flags = flags.parse().ok()?;
-            let errno = unmount::attempt_here(Path::new(&arguments[3]), flags);
-            Some(ExitCode::from(u8::try_from(errno).unwrap_or(u8::MAX)))
         }
         [command, _, _] if *command == demo::server::COMMAND => Some(demo::server::run(Path::new(&arguments[2]), Path::new(&arguments[3]))),
         _ => None,

@@ -87,6 +87,7 @@ impl Words {
             source: source.to_owned(),
             target: self.target.clone(),
             options: self.options.into_iter().chain(flags).collect::<Vec<_>>().join(","),
+            secret: None,
             client: ClientChoice::ByType,
             image: None,
             container: None,

@@ -101,6 +101,7 @@ impl Words {
             source: source.clone(),
             target: target.into(),
             options: self.options.into_iter().chain(read_only).collect::<Vec<_>>().join(","),
+            secret: None,
             client: ClientChoice::ByType,
             image: None,
             container: None,

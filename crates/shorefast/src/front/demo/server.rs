@@ -16,7 +16,7 @@ use shorefast_engine::{Error, reconcile};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
 use shorefast_sandbox::launch::{Root, Surroundings};
-use shorefast_sandbox::spec::{Content, DEFAULT_SCRATCH, File, Identity, Processes, Role};
+use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, Processes, Role};
 use shorefast_sandbox::{Cgroup, Client, Spec};
 use shorefast_sys::ring::Log;
 
@@ -107,6 +107,7 @@ fn spec(port: u16) -> Spec {
         environment: Vec::new(),
         identity: Identity::DedicatedUser,
         processes: Processes::Own,
+        capabilities: Capabilities::None,
         source: None,
         files: vec![File { inside: "/root/sshd_config".into(), content: Content::Text(configuration) }],
         shown: Vec::new(),

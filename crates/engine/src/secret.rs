@@ -1,0 +1,107 @@
+//! Secrets of a request: out of the options, into a file that only the client can read. Nothing of
+//! them is ever on a command line of ours, in a record, in a log or in an error.
+
+use std::path::{Path, PathBuf};
+
+use shorefast_sandbox::spec::{self, Content, File, Hidden, Secret};
+
+use crate::definition::{Definition, SecretWay};
+use crate::error::Error;
+use crate::options::Item;
+
+/// Why a secret cannot be handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The definition says no way.
+    NoWay,
+    /// One file, and two secrets for it.
+    TooMany,
+}
+
+impl Problem {
+    pub fn of(self, client: &str) -> Error {
+        let client = client.to_owned();
+        match self {
+            Self::NoWay => Error::NoSecretWay { client },
+            Self::TooMany => Error::TooManySecrets { client },
+        }
+    }
+}
+
+/// `named`: the file or pipe that the caller named. Each secret among the options becomes the name
+/// of a file, at the same place: helpers read their options in order, and the last one counts.
+pub fn hand_over(items: Vec<Item>, named: Option<&Path>, definition: &Definition) -> Result<(Vec<Item>, Vec<File>), Problem> {
+    let Some(way) = &definition.secret else {
+        return if named.is_some() { Err(Problem::NoWay) } else { Ok((items, Vec::new())) };
+    };
+    let mut files = Vec::new();
+    let mut left = Vec::new();
+    for item in items {
+        match item.value {
+            Some(value) if way.from_options.contains(&item.name) => {
+                let secret = Secret::Given(Hidden::new(value));
+                left.extend(hand_over_one(secret, way, &mut files));
+            }
+            value => left.push(Item { name: item.name, value }),
+        }
+    }
+    if let Some(path) = named {
+        left.extend(hand_over_one(Secret::Host(path.to_owned()), way, &mut files));
+    }
+    let is_double = way.to_file.is_some() && files.len() > 1;
+    if is_double { Err(Problem::TooMany) } else { Ok((left, files)) }
+}
+
+fn hand_over_one(secret: Secret, way: &SecretWay, files: &mut Vec<File>) -> Option<Item> {
+    let own_place = || PathBuf::from(spec::FILES).join(format!("secret{}", files.len()));
+    let inside = way.to_file.clone().unwrap_or_else(own_place);
+    let item = way.to_option.as_ref().map(|name| Item { name: name.clone(), value: Some(inside.to_string_lossy().into_owned()) });
+    files.push(File { inside, content: Content::Secret { secret, form: way.form.clone() } });
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{definition, options};
+
+    const CIFS: &str = "secret = { from_options = [\"password\"], to_option = \"credentials\", form = \"password={secret}\\n\" }";
+
+    fn handed(keys: &str, text: &str, named: Option<&str>) -> Result<(String, Vec<String>), Problem> {
+        let definition = definition::parse(&format!("types = [\"x\"]\n{keys}")).unwrap();
+        let items = options::parse(text).unwrap().items;
+        let (items, files) = hand_over(items, named.map(Path::new), &definition)?;
+        let shown = |file: &File| format!("{} {:?}", file.inside.display(), file.content);
+        Ok((options::join(&items), files.iter().map(shown).collect()))
+    }
+
+    #[test]
+    fn a_secret_among_the_options_becomes_a_file() {
+        let (items, files) = handed(CIFS, "user=me,password=hunter2,ro", None).unwrap();
+        assert_eq!(items, "user=me,credentials=/shorefast/files/secret0,ro");
+        assert_eq!(files.len(), 1);
+        assert!(!files[0].contains("hunter2"), "{files:?}");
+    }
+
+    #[test]
+    fn a_named_file_comes_last() {
+        let (items, files) = handed(CIFS, "user=me", Some("/root/pw")).unwrap();
+        assert_eq!(items, "user=me,credentials=/shorefast/files/secret0");
+        assert!(files[0].contains("/root/pw"), "{files:?}");
+    }
+
+    #[test]
+    fn a_fixed_place_needs_no_option() {
+        let (items, files) = handed("secret = { to_file = \"/etc/davfs2/secrets\" }", "a=b", Some("/root/pw")).unwrap();
+        assert_eq!(items, "a=b");
+        assert!(files[0].starts_with("/etc/davfs2/secrets "), "{files:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert_eq!(handed("", "password=x", None).unwrap().0, "password=x");
+        assert_eq!(handed("", "", Some("/root/pw")), Err(Problem::NoWay));
+        let fixed = "secret = { from_options = [\"password\"], to_file = \"/etc/x\" }";
+        assert_eq!(handed(fixed, "password=x", Some("/root/pw")), Err(Problem::TooMany));
+    }
+}

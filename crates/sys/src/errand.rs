@@ -1,0 +1,371 @@
+//! Calls that may never return, each made by a process that can be killed, or left behind.
+//!
+//! Whoever asks a server that does not answer waits for it, some beyond the reach of SIGKILL. So
+//! nobody of ours asks: a process that shares our memory but nothing else does, and holds none of
+//! our descriptors, so that no caller waits for the end of a pipe because of it. It costs a little
+//! more than a thread, and in contrast to one it does not keep us from ending.
+
+use std::ffi::CString;
+use std::io::IoSlice;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::inotify::WatchFlags;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage};
+use rustix::net::{SendFlags, SocketFlags, SocketType};
+use rustix::process::Pid;
+
+use crate::error::{Error, Result, checked};
+use crate::process::{Child, exit_now};
+
+/// How an errand ended.
+#[derive(Debug)]
+pub enum Errand<T> {
+    Done(T),
+    Failed(Error),
+    /// Not by the deadline. The process was killed; should it be beyond that, it ends on its own,
+    /// whenever the kernel lets it.
+    Late,
+}
+
+impl<T> Errand<T> {
+    /// For callers to whom late is one more way to fail.
+    pub fn or_timed_out(self, text: impl FnOnce() -> String) -> Result<T> {
+        match self {
+            Self::Done(value) => Ok(value),
+            Self::Failed(error) => Err(error),
+            Self::Late => Err(Error::new(text(), Errno::TIMEDOUT)),
+        }
+    }
+
+    fn map<U>(self, change: impl FnOnce(T) -> Errand<U>) -> Errand<U> {
+        match self {
+            Self::Done(value) => change(value),
+            Self::Failed(error) => Errand::Failed(error),
+            Self::Late => Errand::Late,
+        }
+    }
+}
+
+/// `fsconfig(CREATE)`: for a network filesystem, this is when it talks to its server.
+pub fn create(fstype: &str, context: BorrowedFd<'_>, deadline: Instant) -> Errand<()> {
+    let context = context.as_raw_fd();
+    let ask = move || {
+        // SAFETY: the errand's process has this number open in its own table, until it ends.
+        rustix::mount::fsconfig_create(unsafe { BorrowedFd::borrow_raw(context) })
+    };
+    run(|| format!("fsconfig({fstype}, CREATE)"), &[context], deadline, ask)
+}
+
+/// The classic mount(2), in the mount namespace of the calling thread.
+pub fn mount(source: CString, target: CString, fstype: CString, flags: u64, data: CString, deadline: Instant) -> Errand<()> {
+    let text = format!("mount({source:?}, {fstype:?})");
+    let ask = move || {
+        let flags = MountFlags::from_bits_retain(flags as u32);
+        rustix::mount::mount(source.as_c_str(), target.as_c_str(), fstype.as_c_str(), flags, data.as_c_str())
+    };
+    run(|| text, &[], deadline, ask)
+}
+
+pub fn unmount(place: &Path, flags: UnmountFlags, deadline: Instant) -> Errand<()> {
+    let path = match crate::c_string(place) {
+        Ok(path) => path,
+        Err(error) => return Errand::Failed(error),
+    };
+    run(|| format!("umount2({place:?}, {flags:?})"), &[], deadline, move || rustix::mount::unmount(path.as_c_str(), flags))
+}
+
+/// A watch on an inode, which the kernel allows only after a look at its permissions.
+pub fn add_watch(inotify: BorrowedFd<'_>, file: BorrowedFd<'_>, flags: WatchFlags, deadline: Instant) -> Errand<()> {
+    let (inotify, file) = (inotify.as_raw_fd(), file.as_raw_fd());
+    let path = CString::new(format!("/proc/self/fd/{file}")).expect("no NUL in a number");
+    let ask = move || {
+        // SAFETY: as in `create`.
+        rustix::fs::inotify::add_watch(unsafe { BorrowedFd::borrow_raw(inotify) }, path.as_c_str(), flags).map(drop)
+    };
+    run(|| "inotify_add_watch()".into(), &[inotify, file], deadline, ask)
+}
+
+/// Opens a path that may lead through anybody's filesystem.
+pub fn open(path: &Path, flags: OFlags, deadline: Instant) -> Errand<OwnedFd> {
+    if let Some(file) = open_at_once(path, flags) {
+        return Errand::Done(file);
+    }
+    let text = || format!("open({path:?})");
+    let prepared = crate::c_string(path).and_then(|path| {
+        let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        Ok((path, crate::call(|| "socketpair()".into(), pair)?))
+    });
+    let (c_path, (ours, theirs)) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => return Errand::Failed(error),
+    };
+    let socket = theirs.as_raw_fd();
+    let ask = move || {
+        let file = rustix::fs::open(c_path.as_c_str(), flags | OFlags::CLOEXEC, Mode::empty())?;
+        // SAFETY: as in `create`.
+        send(unsafe { BorrowedFd::borrow_raw(socket) }, file.as_fd())
+    };
+    run(text, &[socket], deadline, ask).map(|()| match receive(&ours) {
+        Some(file) => Errand::Done(file),
+        None => Errand::Failed(Error::new(text(), Errno::PROTO)),
+    })
+}
+
+/// On the filesystem of `/`, and from what the kernel has in memory: nobody is asked, so nobody needs
+/// to be sent. `None`: that is not enough, or Linux is older than 5.12.
+fn open_at_once(path: &Path, flags: OFlags) -> Option<OwnedFd> {
+    let resolve = ResolveFlags::CACHED | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+    let is_for_us = path.is_absolute() && flags.contains(OFlags::PATH);
+    is_for_us.then(|| rustix::fs::openat2(rustix::fs::CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).ok())?
+}
+
+/// Reads a file, a pipe included, to its end, up to `limit` bytes and one more.
+pub fn read(path: &Path, limit: usize, deadline: Instant) -> Errand<Vec<u8>> {
+    let c_path = match crate::c_string(path) {
+        Ok(path) => path,
+        Err(error) => return Errand::Failed(error),
+    };
+    // All memory is there before: the errand's process must not allocate.
+    let mut buffer = vec![0; limit + 1];
+    let ask = move || {
+        let file = rustix::fs::open(c_path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        close_all_but(&[file.as_raw_fd()]);
+        let mut length = 0;
+        while length < buffer.len() {
+            match rustix::io::read(&file, &mut buffer[length..]) {
+                Ok(0) => break,
+                Ok(n) => length += n,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        buffer.truncate(length);
+        Ok(buffer)
+    };
+    run_with(|| format!("read({path:?})"), Descriptors::Named, deadline, ask)
+}
+
+/// Which of our descriptors the errand's process keeps.
+enum Descriptors<'a> {
+    Only(&'a [RawFd]),
+    /// Those that a path names, such as /dev/stdin: it closes the others after it has opened that.
+    Named,
+}
+
+fn run<T>(text: impl FnOnce() -> String, keep: &[RawFd], deadline: Instant, ask: impl FnOnce() -> rustix::io::Result<T>) -> Errand<T> {
+    run_with(text, Descriptors::Only(keep), deadline, ask)
+}
+
+/// What both processes see.
+struct Shared<F, T> {
+    keep: [RawFd; KEPT],
+    close: bool,
+    parent: i32,
+    ask: Option<F>,
+    answer: Option<rustix::io::Result<T>>,
+    stack: Vec<MaybeUninit<u128>>,
+}
+
+const KEPT: usize = 2;
+const STACK: usize = 64 * 1024;
+
+/// `ask` runs in the other process: system calls by way of rustix only, which makes them itself.
+/// libc's own would write to the errno of our thread, and an allocation could meet one of ours.
+fn run_with<T, F: FnOnce() -> rustix::io::Result<T>>(
+    text: impl FnOnce() -> String,
+    descriptors: Descriptors<'_>,
+    deadline: Instant,
+    ask: F,
+) -> Errand<T> {
+    extern "C" fn entry<F: FnOnce() -> rustix::io::Result<T>, T>(shared: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `run_with` passes a live Shared, and does not look at it, nor free it, before this
+        // process has ended.
+        let shared = unsafe { &mut *shared.cast::<Shared<F, T>>() };
+        // Ends with us, also if we are killed; and not if we are gone already.
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(shared.parent) {
+            exit_now(1);
+        }
+        if shared.close {
+            close_all_but(&shared.keep);
+        }
+        shared.answer = shared.ask.take().map(|ask| ask());
+        exit_now(0)
+    }
+
+    let mut keep = [-1; KEPT];
+    let close = match descriptors {
+        Descriptors::Only(few) => {
+            keep[..few.len()].copy_from_slice(few);
+            true
+        }
+        Descriptors::Named => false,
+    };
+    keep.sort_unstable();
+    let stack = Vec::with_capacity(STACK / size_of::<u128>());
+    let parent = rustix::process::getpid().as_raw_nonzero().get();
+    let shared = Box::new(Shared { keep, close, parent, ask: Some(ask), answer: None, stack });
+    // From here on by pointer only: two processes use it.
+    let shared = ManuallyDrop::new(shared);
+    let mut shared: *mut Shared<F, T> = (&raw const **shared).cast_mut();
+    let child = match spawn(entry::<F, T>, shared) {
+        Ok(child) => child,
+        Err(error) => {
+            // SAFETY: no other process was made; this is the allocation of the box above.
+            drop(unsafe { Box::from_raw(shared) });
+            return Errand::Failed(error);
+        }
+    };
+    let in_time = child.ends_by(deadline);
+    if !in_time {
+        let _ = rustix::process::pidfd_send_signal(&child.pidfd, rustix::process::Signal::KILL);
+        if !child.ends_by(Instant::now() + TO_DIE) {
+            // Whenever the kernel lets it go, it looks at its stack once more: that stays.
+            shared = std::ptr::null_mut();
+        }
+    }
+    if shared.is_null() {
+        return Errand::Late;
+    }
+    child.reap();
+    // SAFETY: the other process has ended, and this is the allocation of the box above.
+    let shared = unsafe { Box::from_raw(shared) };
+    match shared.answer {
+        Some(Ok(value)) => Errand::Done(value),
+        Some(Err(errno)) if in_time => Errand::Failed(Error::new(text(), errno)),
+        // Ended without an answer: killed by somebody else, who wants us to end as well.
+        None if in_time => Errand::Failed(Error::new(text(), Errno::INTR)),
+        _ => Errand::Late,
+    }
+}
+
+/// Most waits of the kernel end with SIGKILL at once.
+const TO_DIE: Duration = Duration::from_millis(500);
+
+fn spawn<F, T>(entry: extern "C" fn(*mut libc::c_void) -> libc::c_int, shared: *mut Shared<F, T>) -> Result<Child> {
+    let mut pidfd: libc::c_int = -1;
+    // Memory is shared; the table of descriptors, root and directory, and signals are copies.
+    let flags = libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: the pointer is to a live Shared that nobody else has yet.
+    let stack = unsafe { &mut (*shared).stack };
+    let capacity = stack.capacity();
+    // SAFETY: one past the end of the vector's allocation.
+    let top = unsafe { stack.as_mut_ptr().add(capacity) };
+    // SAFETY: the child runs on its own stack, which lives in `shared`, and that outlives it: it is
+    // freed only after the child's end. Thread-local storage is shared with the calling thread, so
+    // the child uses none (see `run_with`). The kernel writes one int to `pidfd`.
+    let result = unsafe { libc::clone(entry, top.cast(), flags, shared.cast(), &raw mut pidfd) };
+    let pid = checked(|| "clone(CLONE_VM)".into(), result.into())?;
+    let pid = Pid::from_raw(pid as i32).ok_or_else(|| Error::new("clone(CLONE_VM)", Errno::SRCH))?;
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    Ok(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
+}
+
+/// `keep` in ascending order; -1 stands for none.
+fn close_all_but(keep: &[RawFd]) {
+    let close = |from: i32, to: i32| {
+        if from <= to {
+            // SAFETY: three integers. The table is this process's own copy, of which nothing but
+            // what is kept is used.
+            unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
+        }
+    };
+    let mut next = 0;
+    for fd in keep.iter().copied().filter(|fd| *fd >= 0) {
+        close(next, fd - 1);
+        next = fd + 1;
+    }
+    close(next, i32::MAX);
+}
+
+fn send(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let files = [file];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&files));
+    rustix::net::sendmsg(socket, &[IoSlice::new(b"f")], &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
+fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
+    let mut byte = [0u8; 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    rustix::net::recvmsg(socket, &mut [std::io::IoSliceMut::new(&mut byte)], &mut control, flags).ok()?;
+    control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_millis(200)
+    }
+
+    #[test]
+    fn an_answer_arrives() {
+        let file = open(Path::new("/proc/self/status"), OFlags::RDONLY, soon());
+        assert!(matches!(file, Errand::Done(_)), "{file:?}");
+        let text = read(Path::new("/proc/self/comm"), 100, soon());
+        assert!(matches!(&text, Errand::Done(bytes) if !bytes.is_empty()), "{text:?}");
+    }
+
+    #[test]
+    fn an_error_arrives() {
+        let missing = open(Path::new("/nonexistent/file"), OFlags::PATH, soon());
+        assert!(matches!(&missing, Errand::Failed(error) if error.errno() == Errno::NOENT), "{missing:?}");
+    }
+
+    #[test]
+    fn what_never_ends_is_late() {
+        let directory = std::env::temp_dir().join(format!("errand-{}", std::process::id()));
+        let fifo = CString::new(directory.as_os_str().as_bytes()).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, fifo.as_c_str(), rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let start = Instant::now();
+        let late = read(&directory, 100, soon());
+        assert!(matches!(late, Errand::Late), "{late:?}");
+        assert!(start.elapsed() < Duration::from_secs(2));
+        std::fs::remove_file(directory).unwrap();
+    }
+
+    #[test]
+    fn too_much_is_seen_as_too_much() {
+        let zero = read(Path::new("/dev/zero"), 10, soon());
+        assert!(matches!(&zero, Errand::Done(bytes) if bytes.len() == 11), "{zero:?}");
+    }
+
+    #[test]
+    fn descriptors_that_are_kept_survive() {
+        for number in [3, 7, 200] {
+            close_all_but_in_a_child(number);
+        }
+    }
+
+    fn close_all_but_in_a_child(number: RawFd) {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let lifted = rustix::io::fcntl_dupfd_cloexec(&file, number).unwrap();
+        let kept = lifted.as_raw_fd();
+        let ask = move || {
+            // SAFETY: open in the process that asks.
+            rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(kept) })?;
+            // SAFETY: only asked whether it is open.
+            match rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(0) }) {
+                Err(Errno::BADF) => Ok(()),
+                _ => Err(Errno::EXIST),
+            }
+        };
+        let answer = run(String::new, &[kept], soon(), ask);
+        assert!(matches!(answer, Errand::Done(())), "{answer:?}");
+    }
+}

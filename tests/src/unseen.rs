@@ -1,0 +1,49 @@
+//! A mount whose secret nobody sees: not among all processes of the machine while it is made, and not in what is shown of it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{Ran, Running};
+use crate::lookout::Lookout;
+use crate::{Host, mountinfo};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnCommandLine {
+    Clean,
+    /// The caller put it there. What becomes of it is another test's.
+    HasIt,
+}
+
+/// Mounts while somebody looks at every process, looks at all that is shown.
+pub fn mounts_unseen(host: &Host, secret: &str, own_command_line: OwnCommandLine, target: &Path, start: impl FnOnce() -> Running) -> Ran {
+    let running = start();
+    let except = (own_command_line == OwnCommandLine::HasIt).then(|| running.pid());
+    let lookout = Lookout::start(secret, except);
+    let ran = running.finish().succeeds();
+    let shown = all_that_is_shown(host, target);
+    let seen = lookout.finish();
+    assert_eq!(seen.places.iter().collect::<Vec<_>>(), [""; 0], "seen in {} rounds", seen.rounds);
+    assert!(seen.rounds > 2, "nobody looked");
+    assert!(!shown.contains(secret) && !ran.stderr.contains(secret) && !ran.stdout.contains(secret), "{shown}");
+    ran
+}
+
+/// Everything that the host can show of a mount, as text.
+fn all_that_is_shown(host: &Host, target: &Path) -> String {
+    let path = target.to_str().expect("our own paths are text");
+    let mut text_of_all = String::new();
+    for words in [&["list"][..], &["list", "--json"], &["inspect", path], &["inspect", "--json", path], &["logs", path]] {
+        let ran = host.shorefast(words);
+        text_of_all += &(ran.stdout + &ran.stderr);
+    }
+    let mut open = vec![host.run_directory().to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => open.push(entry.path()),
+                false => text_of_all += &String::from_utf8_lossy(&fs::read(entry.path()).unwrap_or_default()),
+            }
+        }
+    }
+    text_of_all + &format!("{:?}", mountinfo::at(target))
+}
