@@ -164,7 +164,7 @@ fn after(scene: &Scene, fault: Fault) {
 
     let took = list(&scene.host);
     assert!(took < LIST_WITHIN, "list took {took:?}");
-    scene.say("after", fault, "list", took, "");
+    scene.say("after", fault, "list", took, "answers");
     let inspected = scene.host.shorefast(&["inspect", "--json", text(&scene.target)]);
     assert!(inspected.took < Duration::from_secs(2), "{:?}", inspected.took);
     assert!(inspected.code == Some(0) || mountinfo::at(&scene.target).is_empty(), "{}", inspected.stderr);
@@ -381,7 +381,7 @@ fn a_target_behind_a_dead_mount_is_refused_in_time() {
     let request = Request::new(&client, "tmpfs", "none", behind);
     let start = Instant::now();
     let ran = scene.host.shorefast(&request.arguments(Way::Directory, &["--timeout", ALLOWED])).exits(32).says("does not answer");
-    scene.say("after", Fault::Paused, "mount at a target behind it", start.elapsed(), "");
+    scene.say("after", Fault::Paused, "mount at a target behind it", start.elapsed(), "refused");
     assert!(ran.took < MOUNT_WITHIN, "{:?}", ran.took);
     scene.unmount("after", Fault::Paused);
     scene.nothing_is_left();

@@ -1,6 +1,7 @@
 //! `cargo xtask dead-servers`: what becomes of mounts whose server dies, stops or vanishes, for FUSE clients on this machine and for
 //! kernel clients on each guest kernel, as one table of measured times.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -43,26 +44,74 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let versions: Vec<_> = KERNELS.iter().map(|kernel| kernel.version).filter(|version| matrix::is_wanted(&args.kernel, version)).collect();
     rows.extend(in_parallel(&versions, |version| in_guest(version, &words)).into_iter().collect::<Result<Vec<_>>>()?);
 
-    println!("| kernel | client | server | what | time | how |\n|---|---|---|---|---|---|");
-    rows.iter().flat_map(|ran| &ran.rows).for_each(|row| println!("| {row} |"));
-    let slow: Vec<_> = rows.iter().flat_map(|ran| &ran.rows).filter(|row| !is_fast_enough(row)).collect();
-    slow.iter().for_each(|row| eprintln!("too slow: {row}"));
+    let all: Vec<_> = rows.iter().flat_map(|ran| &ran.rows).collect();
+    print!("{}", table(&all));
+    let slow: Vec<_> = all.iter().filter(|row| !row.is_fast_enough()).collect();
+    slow.iter().for_each(|row| eprintln!("too slow: {row:?}"));
     Ok(if slow.is_empty() && rows.iter().all(|ran| ran.is_good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Ten seconds for everything; a tenth of one for `list`, but not on a guest's slow processor.
-fn is_fast_enough(row: &str) -> bool {
-    let fields: Vec<_> = row.split(" | ").collect();
-    let [kernel, _, _, what, took, ..] = fields[..] else { return false };
-    let seconds: f64 = took.trim_end_matches(" s").parse().unwrap_or(f64::INFINITY);
-    seconds <= if what == "list" && kernel == HERE { 0.1 } else { 10.0 }
+/// What was measured once.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    kernel: String,
+    client: String,
+    /// Such as `server paused`, and `before`.
+    fault: String,
+    when: String,
+    what: String,
+    seconds: f64,
+    how: String,
+}
+
+impl Row {
+    /// The test runner's own words may stand before it on the line.
+    fn read(kernel: &str, line: &str) -> Option<Self> {
+        let fields: Vec<_> = line.split_once(ROW)?.1.trim_end().split(" | ").collect();
+        let [client, happened, what, took, how] = fields[..] else { return None };
+        let (fault, when) = happened.rsplit_once(' ')?;
+        let seconds = took.strip_suffix(" s")?.parse().ok()?;
+        let [kernel, client, fault, when, what, how] = [kernel, client, fault, when, what, how].map(str::to_owned);
+        Some(Self { kernel, client, fault, when, what, seconds, how })
+    }
+
+    /// Ten seconds for everything; a tenth of one for `list`, but not on a guest's slow processor.
+    fn is_fast_enough(&self) -> bool {
+        self.seconds <= if self.what == "list" && self.kernel == HERE { 0.1 } else { 10.0 }
+    }
+}
+
+/// When something is done, what, and how the table calls it.
+const COLUMNS: [(&str, &str, &str); 6] = [
+    ("before", "mount", "mount, it happened before"),
+    ("during", "mount", "mount, it happens meanwhile"),
+    ("after", "list", "list"),
+    ("after", "umount", "umount"),
+    ("after", "umount --force", "then umount --force"),
+    ("after", "kill of a process in it", "SIGKILL for a process in it"),
+];
+
+/// A line per client and fault.
+fn table(rows: &[&Row]) -> String {
+    let names = COLUMNS.map(|(_, _, name)| name).join(" | ");
+    let mut text = format!("| kernel | client | what happens | {names} |\n|{}\n", "---|".repeat(3 + COLUMNS.len()));
+    let lines: BTreeSet<_> = rows.iter().map(|row| (&row.client, &row.fault, &row.kernel)).collect();
+    for (client, fault, kernel) in lines {
+        let of_line = || rows.iter().filter(|row| (&row.client, &row.fault, &row.kernel) == (client, fault, kernel));
+        let cell = |(when, what, _): (&str, &str, &str)| {
+            let row = of_line().find(|row| row.when == when && row.what == what);
+            row.map(|row| format!("{:.2} s: {}", row.seconds, row.how)).unwrap_or_default()
+        };
+        text += &format!("| {kernel} | {client} | {fault} | {} |\n", COLUMNS.map(cell).join(" | "));
+    }
+    text
 }
 
 /// This machine's kernel.
 const HERE: &str = "here";
 
 struct Ran {
-    rows: Vec<String>,
+    rows: Vec<Row>,
     is_good: bool,
 }
 
@@ -74,7 +123,7 @@ fn on_this_machine(program: &str, arguments: &[&str]) -> Result<Ran> {
     for line in output.lines() {
         let line = line.context("cannot read the tests' output")?;
         eprintln!("{line}");
-        rows.extend(row(HERE, &line));
+        rows.extend(Row::read(HERE, &line));
     }
     let is_good = child.wait().context("cannot wait for the tests")?.success();
     Ok(Ran { rows, is_good })
@@ -86,40 +135,41 @@ fn in_guest(version: &str, words: &[String]) -> Result<Ran> {
     let status = guest.run(words, |line| {
         let line = String::from_utf8_lossy(line);
         eprint!("[{version}] {line}");
-        rows.extend(row(version, line.trim_end()));
+        rows.extend(Row::read(version, &line));
     })?;
     Ok(Ran { rows, is_good: status == Some(0) })
-}
-
-/// The test runner's own words may stand before it on the line.
-fn row(kernel: &str, line: &str) -> Option<String> {
-    let (_, row) = line.split_once(ROW)?;
-    Some(format!("{kernel} | {}", row.trim_end()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_row_is_found_behind_the_runners_words() {
-        let row = |line| row("6.1", line);
-        let expected = Some("6.1 | cifs | server killed before | mount | 0.10 s | failed".to_owned());
-        assert_eq!(row("test x ... dead: cifs | server killed before | mount | 0.10 s | failed"), expected);
-        assert_eq!(row("test x ... ok"), None);
+    fn row(kernel: &str, line: &str) -> Row {
+        Row::read(kernel, &format!("test x ... {ROW}{line}\n")).unwrap()
     }
 
     #[test]
     fn what_takes_too_long_is_seen() {
         let rows = [
-            ("here | sshfs | server paused after | umount | 9.99 s | politely", true),
-            ("here | sshfs | server paused after | umount | 10.01 s | politely", false),
-            ("here | sshfs | server paused after | list | 0.11 s | ", false),
-            ("6.1 | cifs | server paused after | list | 0.11 s | ", true),
-            ("something else", false),
+            ("here", "sshfs | server paused after | umount | 9.99 s | politely", true),
+            ("here", "sshfs | server paused after | umount | 10.01 s | politely", false),
+            ("here", "sshfs | server paused after | list | 0.11 s | answers", false),
+            ("6.1", "cifs | server paused after | list | 0.11 s | answers", true),
         ];
-        for (row, expected) in rows {
-            assert_eq!(is_fast_enough(row), expected, "{row}");
+        for (kernel, line, expected) in rows {
+            assert_eq!(row(kernel, line).is_fast_enough(), expected, "{line}");
         }
+        assert_eq!(Row::read("6.1", "test x ... ok"), None);
+    }
+
+    #[test]
+    fn a_client_and_what_happens_to_it_are_one_line() {
+        let rows = [
+            row("6.1", "cifs | server killed before | mount | 0.10 s | failed"),
+            row("6.1", "cifs | server killed after | list | 0.01 s | answers"),
+        ];
+        let table = table(&rows.iter().collect::<Vec<_>>());
+        assert!(table.ends_with("| 6.1 | cifs | server killed | 0.10 s: failed |  | 0.01 s: answers |  |  |  |\n"), "{table}");
+        assert_eq!(table.lines().count(), 3);
     }
 }

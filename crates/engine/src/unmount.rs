@@ -51,7 +51,12 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
     let place = sys::mount::place_of(&record.mount.into()).ok().flatten();
     let way = match place {
         Some(place) => walk_down(&record, &place, manner, end)?,
-        None => Way::Lazy,
+        // Gone already; what is left is its client.
+        None => match manner {
+            Manner::Polite => Way::Polite,
+            Manner::Lazy => Way::Lazy,
+            Manner::Force => Way::Forced,
+        },
     };
     if manner != Manner::Lazy {
         wait_for_client(records, &record, manner, end)?;
