@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use shorefast_engine::client::{self, Client};
+use shorefast_engine::kernel;
 use shorefast_image::Reference;
 
 use crate::finding::Finding;
@@ -54,25 +55,34 @@ fn filesystems(subject: &str, client: &Client) -> Finding {
 }
 
 fn judge_filesystems(subject: &str, types: &[String], known: &str, modules: &str) -> Finding {
-    // Of `fuse.sshfs` the kernel knows `fuse`.
-    let base = |fstype: &String| fstype.split('.').next().unwrap_or_default().to_owned();
-    let is_known = |name: &String| known.lines().any(|line| line.split_whitespace().next_back() == Some(name));
-    let missing: Vec<_> = types.iter().map(base).filter(|name| !is_known(name)).collect();
-    let module_of = |name: &str| if name == "nfs4" { "nfsv4".to_owned() } else { name.to_owned() };
+    let is_known = |name: &str| known.lines().any(|line| line.split_whitespace().next_back() == Some(name));
+    let module_of = |name: &str| match name {
+        "nfs4" => "nfsv4".to_owned(),
+        "smb3" => "cifs".to_owned(),
+        name => name.to_owned(),
+    };
     let has_module = |name: &str| {
         let module = module_of(name);
         modules.lines().filter_map(|line| line.split(':').next()?.rsplit('/').next()).any(|file| file.split('.').next() == Some(&module))
     };
-    let (loadable, absent): (Vec<_>, Vec<_>) = missing.into_iter().partition(|name| has_module(name));
-    if let Some(name) = absent.first() {
-        let finding = format!("this kernel has no filesystem {name}: every mount of it fails");
-        return Finding::bad(subject, finding, format!("install a kernel, or its package of modules, that has {}", module_of(name)));
+    let names: Vec<_> = types.iter().map(|fstype| kernel::own_type(fstype)).collect();
+    let absent: Vec<_> = names.iter().copied().filter(|name| !is_known(name) && !has_module(name)).collect();
+    let get = || {
+        format!(
+            "install a kernel, or its package of modules, that has {}",
+            absent.iter().map(|name| module_of(name)).collect::<Vec<_>>().join(", ")
+        )
+    };
+    if !kernel::can_mount_any(types, |name| is_known(name) || has_module(name)) {
+        return Finding::bad(subject, format!("this kernel has no filesystem {}: every mount fails", absent.join(", ")), get());
     }
-    if let Some(name) = loadable.first() {
+    if !absent.is_empty() {
+        return Finding::warning(subject, format!("this kernel has no filesystem {}: mounts that need it fail", absent.join(", ")), get());
+    }
+    if let Some(name) = names.iter().find(|name| !is_known(name)) {
         let finding = format!("the module of {name} is not loaded; the kernel loads it with the first mount, if modprobe works here");
         return Finding::warning(subject, finding, format!("modprobe {}", module_of(name)));
     }
-    let names: Vec<_> = types.iter().map(base).collect();
     Finding::good(subject, format!("the kernel has {}", names.join(", ")))
 }
 
@@ -112,7 +122,8 @@ mod tests {
             (&["fuse.sshfs"][..], Verdict::Good, "has fuse"),
             (&["tmpfs", "ext4"], Verdict::Good, "has tmpfs, ext4"),
             (&["nfs", "nfs4"], Verdict::Warning, "module of nfs "),
-            (&["nfs", "cifs"], Verdict::Bad, "no filesystem cifs"),
+            (&["nfs", "cifs"], Verdict::Warning, "no filesystem cifs: mounts that need it"),
+            (&["cifs", "smb3"], Verdict::Bad, "no filesystem cifs, smb3: every"),
         ];
         for (types, verdict, words) in rows {
             let types: Vec<_> = types.iter().map(|name| (*name).to_owned()).collect();
