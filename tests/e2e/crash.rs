@@ -38,6 +38,16 @@ fn reconcile_cleans_up_after_a_client_among_the_hosts_processes_killed_at_any_st
 }
 
 #[test]
+fn reconcile_cleans_up_after_a_client_with_all_rights_killed_at_any_step() {
+    killed_at_every_point("bindfs", "mode = \"chroot\"", Recovery::Reconcile);
+}
+
+#[test]
+fn reconcile_cleans_up_after_a_client_that_mounts_a_kernel_filesystem_by_itself_killed_at_any_step() {
+    killed_at_every_point("tmpfs", "mode = \"chroot\"", Recovery::Reconcile);
+}
+
+#[test]
 fn the_next_mount_cleans_up_after_a_client_killed_at_any_step() {
     killed_at_every_point("bindfs", "", Recovery::NextMount);
 }

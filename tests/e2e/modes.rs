@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
 use shorefast_tests::client::{Request, Way};
-use shorefast_tests::{Client, Host, command, mountinfo};
+use shorefast_tests::processes::Process;
+use shorefast_tests::{Client, Host, command, mountinfo, wait};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("our own paths are text")
@@ -25,9 +27,10 @@ fn the_plan_says_which_mode_was_chosen_and_why() {
     let define = |name: &str, text: &str| fs::write(format!("/etc/shorefast/clients.d/{name}.toml"), text).expect("a writable /etc");
     define("plain", "types = [\"plain\"]\nimage = \"dir:/\"\nmode = \"host\"\n");
     define("either", "types = [\"either\", \"fuse.bindfs\"]\nimage = \"dir:/\"\nmode = \"auto\"\n");
-    let rows: [(&[&str], &str, &str); 8] = [
+    let rows: [(&[&str], &str, &str); 9] = [
         (&["-t", "sshfs"], "container", "the default"),
         (&["-t", "sshfs", "--mode", "host"], "host", "this call says so"),
+        (&["-t", "sshfs", "--mode", "chroot"], "chroot", "this call says so"),
         (&["-t", "plain"], "host", "the client's definition says so"),
         (&["-t", "plain", "--mode", "container"], "container", "this call says so"),
         (&["-t", "either"], "container", "auto: this host has no mount.either"),
@@ -100,5 +103,111 @@ fn shorefast_as_a_helper_of_the_host_is_no_reason_to_leave_it_to_the_host() {
     let plan = host.shorefast(&["mount", "--dry-run", "--mode", "host", "-t", "either", "a", "/srv"]).succeeds().json();
     assert_eq!(plan["command"][1], "-i", "{plan}");
     host.shorefast(&["mount", "--mode", "host", "-t", "either", "a", text(&host.directory("target"))]).exits(32).says("either");
+    host.assert_nothing_left();
+}
+
+/// bindfs from its image, in mode chroot.
+struct Chroot {
+    client: Client,
+    source: PathBuf,
+    target: PathBuf,
+}
+
+impl Chroot {
+    fn new(host: &Host) -> Self {
+        let source = host.directory("source");
+        fs::write(source.join("file"), "content").expect("the source can be written to");
+        Self { client: Client::named("bindfs"), source, target: host.directory("target") }
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request::new(&self.client, "bindfs", &self.source, &self.target)
+    }
+
+    fn read(&self) -> Vec<u8> {
+        fs::read(self.target.join("file")).expect("the mount can be read")
+    }
+}
+
+#[test]
+fn a_client_in_a_chroot_is_the_hosts_root_and_sees_the_images_files() {
+    let Some(host) = Host::new() else { return };
+    let chroot = Chroot::new(&host);
+    chroot.request().options("ro,noexec,nosymfollow").mount(&host, Way::Chroot).succeeds();
+    assert_eq!(chroot.read(), b"content");
+    let [mount] = &mountinfo::at(&chroot.target)[..] else { panic!("not one mount") };
+    assert!(["ro", "noexec", "nosuid", "nodev"].iter().all(|flag| mount.has(flag)), "{mount:?}");
+
+    let row = &host.list()[0];
+    assert_eq!((&row["mode"], &row["state"]), (&"chroot".into(), &"serving".into()), "{row}");
+    let daemon = Process { pid: u32::try_from(row["pid"].as_u64().expect("a served mount has a daemon")).expect("a pid") };
+    assert_eq!(daemon.status("Uid").as_deref(), Some("0\t0\t0\t0"));
+    assert_eq!(daemon.status("CapEff"), Process { pid: std::process::id() }.status("CapEff"));
+    assert_eq!(daemon.status("Seccomp").as_deref(), Some("0"));
+    for kind in ["pid", "net", "ipc", "uts", "user", "cgroup"] {
+        let of = |path: &str| fs::read_link(path).expect("a running process");
+        assert_eq!(of(&format!("/proc/{}/ns/{kind}", daemon.pid)), of(&format!("/proc/thread-self/ns/{kind}")), "{kind}");
+    }
+    let inside = fs::read(daemon.file("root/usr/bin/bindfs")).expect("the image's files");
+    assert_eq!(inside, fs::read(chroot.client.image_directory().join("usr/bin/bindfs")).expect("the image"));
+    assert!(!daemon.file("root/srv/source").exists(), "it sees the host's files");
+
+    // Its end is the mount's end, as everywhere.
+    daemon.signal(Signal::KILL);
+    wait::until("the mount to end", || mountinfo::at(&chroot.target).is_empty().then_some(()));
+    host.assert_nothing_left();
+}
+
+/// Whatever such a client leaves running, it does not outlive a failed mount, nor a kernel filesystem that needs no client.
+#[test]
+fn what_a_client_in_a_chroot_started_ends_with_it() {
+    let Some(host) = Host::new() else { return };
+    let target = host.directory("target");
+    let orphan = "setsid sleep 1000 </dev/null >/dev/null 2>&1 &";
+    let rows = [("mount -t tmpfs scratch $1", Some(0)), ("exit 3", Some(32)), ("mount -t proc proc $1", Some(32)), ("true", Some(32))];
+    for (script, code) in rows {
+        let client = Client::script(&host, &format!("{orphan} {script}"), "");
+        let ran = Request::new(&client, "script", "none", &target).mount(&host, Way::Chroot);
+        assert_eq!(ran.code, code, "{script}: {}", ran.stderr);
+        assert_eq!(mountinfo::at(&target).len(), usize::from(code == Some(0)), "{script}");
+        if code == Some(0) {
+            command::run(&["umount", text(&target)]);
+        }
+        host.assert_nothing_left();
+    }
+}
+
+/// Everything that came after Linux 5.10 is refused as that kernel would: its calls, and listeners that wait until they are
+/// answered.
+const LINUX_5_10: &str = r"
+import ctypes, os, struct, sys
+def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)
+LOAD, JGE, JEQ, JSET, RET, ALLOW = 0x20, 0x35, 0x15, 0x45, 0x06, 0x7fff0000
+ENOSYS, EINVAL = 0x50000 | 38, 0x50000 | 22
+seccomp = 277 if os.uname().machine == 'aarch64' else 317
+program = b''.join([
+    op(LOAD, 0, 0, 0), op(JGE, 0, 1, 441), op(RET, 0, 0, ENOSYS),
+    op(JEQ, 0, 3, seccomp), op(LOAD, 0, 0, 24), op(JSET, 0, 1, 0x20), op(RET, 0, 0, EINVAL), op(RET, 0, 0, ALLOW)])
+class Program(ctypes.Structure): _fields_ = [('length', ctypes.c_ushort), ('code', ctypes.c_char_p)]
+if ctypes.CDLL(None, use_errno=True).prctl(22, 2, ctypes.byref(Program(len(program) // 8, program)), 0, 0):
+    raise OSError(ctypes.get_errno(), 'prctl')
+os.execv(sys.argv[1], sys.argv[1:])
+";
+
+#[test]
+fn a_chroot_needs_no_kernel_that_can_broker() {
+    let Some(host) = Host::new() else { return };
+    let chroot = Chroot::new(&host);
+    let run = |way: Way| {
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", LINUX_5_10]).arg(host.binary()).args(chroot.request().arguments(way, &[]));
+        command::finish(python)
+    };
+    run(Way::Directory).exits(32).says("hint: this kernel is too old").says("--mode chroot");
+    host.assert_nothing_left();
+    run(Way::Chroot).succeeds();
+    assert_eq!(chroot.read(), b"content");
+    assert_eq!(host.list()[0]["state"], "serving");
+    command::run(&["umount", text(&chroot.target)]);
     host.assert_nothing_left();
 }

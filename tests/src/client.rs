@@ -36,6 +36,8 @@ pub enum Way {
     Native,
     /// `--image dir:`
     Directory,
+    /// The same with `--mode chroot`
+    Chroot,
     /// `--image tar:` with this file of the images directory.
     Archive(&'static str),
     /// Neither a definition nor an image is named: both are built in.
@@ -127,7 +129,7 @@ impl<'a> Request<'a> {
                 image.push(images().join(file));
             }
             Way::Catalogue => return self.catalogue_arguments(more),
-            Way::Native | Way::Directory => {
+            Way::Native | Way::Directory | Way::Chroot => {
                 image.push("dir:");
                 image.push(self.client.image_directory());
             }
@@ -137,6 +139,9 @@ impl<'a> Request<'a> {
             words.extend(["-o".into(), self.options.clone()]);
         }
         words.extend(["--client-file".into(), self.client.definition.clone().into(), "--image".into(), image]);
+        if way == Way::Chroot {
+            words.extend(["--mode", "chroot"].map(OsString::from));
+        }
         words.extend(more.iter().map(OsString::from));
         words.extend(["--".into(), self.source.clone(), self.target.clone().into()]);
         words

@@ -10,6 +10,8 @@ pub enum Error {
     View(#[source] sys::Error),
     #[error("cannot receive the client's calls")]
     Receive(#[source] sys::Error),
+    #[error("the client mounted type {fstype:?}, which it may not (its kernel_types: {allowed})")]
+    Type { fstype: String, allowed: String },
     #[error("cannot answer the client")]
     Answer(#[source] sys::Error),
 }

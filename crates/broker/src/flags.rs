@@ -32,7 +32,7 @@ const ATTRIBUTES: &[(u64, MountAttrFlags)] = &[
 const SUPERBLOCK: &[(u64, &str)] =
     &[(libc::MS_RDONLY, "ro"), (libc::MS_SYNCHRONOUS, "sync"), (libc::MS_DIRSYNC, "dirsync"), (libc::MS_LAZYTIME, "lazytime")];
 
-const MS_NOSYMFOLLOW: u64 = 256;
+pub const MS_NOSYMFOLLOW: u64 = 256;
 
 const OPERATIONS: &[(u64, &str)] = &[
     (libc::MS_REMOUNT, "remount"),

@@ -4,8 +4,11 @@
 //! the arguments once ([`memory`]), decode the copy ([`call`]), judge it by the policy
 //! ([`policy`]), build the superblock ourselves ([`perform`]) and answer. The kernel never reads
 //! again what we judged, and there is no answer that lets it continue the call.
+//!
+//! A client that is trusted to mount by itself is only looked at ([`witness`]).
 
 pub mod doorman;
+pub mod witness;
 pub mod broker;
 pub mod perform;
 pub mod view;
@@ -21,3 +24,4 @@ pub use doorman::{Door, Doorman};
 pub use error::{By, Error, Refusal};
 pub use policy::Policy;
 pub use view::View;
+pub use witness::Witness;

@@ -80,10 +80,7 @@ impl Policy {
             Some((fstype, subtype)) => (fstype.to_owned(), Some(subtype.to_owned())),
             None => (call.fstype.clone(), None),
         };
-        let source = match &self.source_seen_as {
-            Some(alias) if alias.inside == call.source => alias.outside.clone(),
-            _ => call.source.clone(),
-        };
+        let source = self.source_outside(&call.source);
         let options = self.options(&fstype, &call.data)?;
         Ok(Order { fstype, subtype, source, flags: asked.and(&caller), options })
     }
@@ -95,7 +92,15 @@ impl Policy {
         self.services.as_ref().is_some_and(|used| has(&used.with) && !has(&used.unless))
     }
 
-    fn allows(&self, fstype: &str) -> bool {
+    /// The source as the host knows it.
+    pub(crate) fn source_outside(&self, source: &[u8]) -> Vec<u8> {
+        match &self.source_seen_as {
+            Some(alias) if alias.inside == source => alias.outside.clone(),
+            _ => source.to_vec(),
+        }
+    }
+
+    pub(crate) fn allows(&self, fstype: &str) -> bool {
         let subtype_ok = |subtype: &str| !subtype.is_empty() && subtype.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.+".contains(&b));
         self.kernel_types
             .iter()

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use shorefast_sys as sys;
 use sys::errand::{self, Errand};
+use sys::mountinfo;
 use sys::namespace::Home;
 
 use crate::error::Error;
@@ -94,6 +95,25 @@ impl View {
             Errand::Failed(error) => Errand::Failed(error),
             Errand::Late => Errand::Late,
         })
+    }
+
+    /// What a client that mounts by itself has put on the target, if anything.
+    pub fn seen(&self) -> sys::Result<Option<mountinfo::Entry>> {
+        let _visit = self.home.visit(self.namespace.as_fd())?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let top = rustix::fs::open(&self.target, flags, Mode::empty());
+        let top = Place::of(sys::call(|| format!("open({:?}, O_PATH)", self.target), top)?.as_fd())?;
+        if top.mount == self.place.mount {
+            return Ok(None);
+        }
+        Ok(mountinfo::read()?.into_iter().find(|entry| entry.id == top.mount))
+    }
+
+    /// A detached copy of it for the host.
+    pub fn copy_with(&self, flags: MountFlags) -> sys::Result<OwnedFd> {
+        let _visit = self.home.visit(self.namespace.as_fd())?;
+        sys::mount::restrict(&self.target, flags)?;
+        sys::mount::detached_copy(rustix::fs::CWD, &self.target)
     }
 
     /// Takes the mount out of the client's sight. It would otherwise keep the filesystem alive

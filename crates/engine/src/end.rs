@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use shorefast_sandbox::members;
 use shorefast_sandbox::spec::Ids;
 
 use crate::record::Process;
@@ -25,13 +26,5 @@ pub fn sandbox(ids: Ids, since: u64) {
 }
 
 fn processes_of(ids: Ids) -> Vec<Process> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let belongs = |pid: i32| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_ascii_whitespace().next()?.parse().ok())?;
-        if ids.contain(uid) { Process::of(pid) } else { None }
-    };
-    entries.flatten().filter_map(|entry| belongs(entry.file_name().to_str()?.parse().ok()?)).collect()
+    members::of(ids).into_iter().filter_map(|pid| Process::of(pid.as_raw_nonzero().get())).collect()
 }

@@ -204,6 +204,11 @@ impl Error {
             Self::Sandbox(sandbox::Error::Execute(_)) => {
                 "is the helper in the image or container? the first word of `command` is looked up on its PATH"
             }
+            Self::Sandbox(sandbox::Error::Root { .. } | sandbox::Error::Start(_) | sandbox::Error::Inside(_))
+                if !sys::seccomp::is_supported() =>
+            {
+                "this kernel is too old for unprivileged clients (docs/KERNEL.md); --mode chroot runs the client with all rights"
+            }
             Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
             Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint(),
             Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",

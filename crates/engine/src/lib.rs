@@ -9,6 +9,7 @@ pub mod mount;
 pub mod start;
 pub mod lodging;
 pub mod serve;
+pub mod maker;
 pub mod unmount;
 pub mod images;
 pub mod reconcile;

@@ -13,6 +13,8 @@ use crate::host_helper::Helper;
 pub enum Mode {
     /// In a sandbox, from an image.
     Container,
+    /// From an image, with all rights of the host's root, mounting by itself. Only who asks for it gets it.
+    Chroot,
     /// In a container that already runs.
     Exec,
     /// With mount(8), which runs the host's own helper.
@@ -22,8 +24,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    pub const NAMES: &[&str] = &["container", "exec", "host", "auto"];
-    const ALL: &[Mode] = &[Mode::Container, Mode::Exec, Mode::Host, Mode::Auto];
+    pub const NAMES: &[&str] = &["container", "chroot", "exec", "host", "auto"];
+    const ALL: &[Mode] = &[Mode::Container, Mode::Chroot, Mode::Exec, Mode::Host, Mode::Auto];
 }
 
 impl FromStr for Mode {
@@ -40,6 +42,7 @@ impl FromStr for Mode {
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     Container,
+    Chroot,
     Exec,
     Host,
 }
@@ -48,6 +51,7 @@ impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Container => "container",
+            Self::Chroot => "chroot",
             Self::Exec => "exec",
             Self::Host => "host",
         })
@@ -71,6 +75,7 @@ pub fn choose(called: Option<Mode>, defined: Option<Mode>, helper: impl FnOnce()
     let choice = |place, why: String| Choice { place, why };
     match mode {
         Mode::Container => choice(Place::Container, said_by.to_owned()),
+        Mode::Chroot => choice(Place::Chroot, said_by.to_owned()),
         Mode::Exec => choice(Place::Exec, said_by.to_owned()),
         Mode::Host => choice(Place::Host, said_by.to_owned()),
         Mode::Auto => match helper() {
@@ -91,9 +96,10 @@ mod tests {
         let ours = || Helper::Ours("/sbin/mount.x".into());
         let missing = || Helper::Missing("mount.x".into());
         type Row<'a> = (Option<Mode>, Option<Mode>, fn() -> Helper, Place, &'a str);
-        let rows: [Row<'_>; 7] = [
+        let rows: [Row<'_>; 8] = [
             (None, None, installed, Place::Container, "the default"),
             (None, Some(Mode::Host), missing, Place::Host, "definition"),
+            (None, Some(Mode::Chroot), installed, Place::Chroot, "definition"),
             (Some(Mode::Container), Some(Mode::Host), installed, Place::Container, "this call"),
             (Some(Mode::Host), None, missing, Place::Host, "this call"),
             (None, Some(Mode::Auto), installed, Place::Host, "has /sbin/mount.x"),

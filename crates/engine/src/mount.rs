@@ -5,9 +5,9 @@
 use std::os::unix::ffi::OsStringExt as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use shorefast_broker::{Broker, Mounted};
+use shorefast_broker::{Broker, Mounted, Witness};
 use shorefast_sandbox::launch::Surroundings;
-use shorefast_sandbox::spec::Processes;
+use shorefast_sandbox::spec::Shape;
 use shorefast_sandbox::{Cgroup, Client, Nest};
 use shorefast_sys as sys;
 
@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::keeper::{FilesystemEnd, Keeper};
 use crate::kill_point::{self, Point};
 use crate::lodging::{self, Lodging};
+use crate::maker::Maker;
 use crate::plan::ClientPlan;
 use crate::record::{Begun, Process, Record, Records};
 use crate::serve::{self, Terms};
@@ -27,7 +28,7 @@ pub fn prepare() -> Result<Nest, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
-    shorefast_sandbox::prepare(Processes::Own).map_err(Error::Sandbox)
+    shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)
 }
 
 /// `nest`: where the client will run, being set up while the plan was made.
@@ -73,14 +74,17 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let of_client = plan.services.as_ref().zip(house.rootfs());
     let beside = services::plan::make(of_client, &plan.client, begun.digest, host.images.root());
     let mut start_services = services::when_asked(&records, &beside, deadline);
-    let mut broker = Broker::new(listener, &plan.policy, view, deadline).with_services(&mut start_services);
+    let mut maker = match listener {
+        Some(listener) => Maker::Broker(Broker::new(listener, &plan.policy, view, deadline).with_services(&mut start_services)),
+        None => Maker::Client(Witness::new(&plan.policy, view)),
+    };
     let log = records.log(&begun.id);
     let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target };
     let commit = |mounted: &Mounted| {
         begun.commit(&Record { image: house.name(plan), ..describe(plan, &target, &begun, mounted, &client, &keeper, &cgroup.0)? })
     };
-    serve::until_complete(&client, &mut broker, &terms, commit)?;
-    let mounted = broker.finish().expect("a complete mount is mounted");
+    serve::until_complete(&client, &mut maker, &terms, commit)?;
+    let mounted = maker.finish().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
     house.move_in(client.pid())?;
     let attached = attach::at(&mounted.mount, mounted.identity, &target)?;

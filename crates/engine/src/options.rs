@@ -101,6 +101,11 @@ pub fn flag_names(word: u64) -> impl Iterator<Item = &'static str> {
     FLAGS.iter().filter(move |(_, set, _)| word & set != 0).map(|(name, ..)| *name)
 }
 
+/// Those of them that are the filesystem's, not the mount's, and are not among a client's options anyway.
+pub fn superblock_flag_names(word: u64) -> impl Iterator<Item = &'static str> {
+    flag_names(word & (libc::MS_SYNCHRONOUS | libc::MS_DIRSYNC | libc::MS_LAZYTIME))
+}
+
 /// Splits at commas that are not in double quotes.
 fn split(text: &str) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();

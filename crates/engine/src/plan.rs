@@ -95,7 +95,7 @@ pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
     let Choice { place, why } = mode::choose(called, client.definition.mode, || host_helper::find(fstype));
     match place {
         Place::Host => by_host(&Request { fstype: Some(fstype.clone()), ..request.clone() }, why),
-        Place::Container | Place::Exec => {
+        Place::Container | Place::Chroot | Place::Exec => {
             through_client(request, context, client, Choice { place, why }).map(|plan| Plan::Client(Box::new(plan)))
         }
     }
@@ -131,14 +131,19 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
     let root = root(request, &name, &definition, choice.place)?;
     let options = options::parse(&request.options)?.with(&options::parse(&definition.options.join(","))?.items);
     let (items, mut files) = hand_over_files(options.items, &definition);
-    let (items, secrets) = secret::hand_over(items, request.secret.as_deref(), &definition).map_err(|problem| problem.of(&name))?;
+    let (mut items, secrets) = secret::hand_over(items, request.secret.as_deref(), &definition).map_err(|problem| problem.of(&name))?;
     files.extend(secrets);
+    if choice.place == Place::Chroot {
+        // Nobody else builds the superblock.
+        items.extend(options::superblock_flag_names(options.flags).map(|name| Item { name: name.to_owned(), value: None }));
+    }
     // A container has its own of all of these.
     let is_image = matches!(root, Root::Image(_));
     let is_free = |file: &File| !files.iter().any(|other| other.inside == file.inside);
     let provided: Vec<_> = provided_files(&definition, request).filter(|file| is_image && is_free(file)).collect();
     files.extend(provided);
-    let services = definition.services.clone().filter(|_| is_image);
+    // Who has root's rights needs nobody to ask, and there would be nobody to hear it.
+    let services = definition.services.clone().filter(|_| is_image && choice.place != Place::Chroot);
     let limits = if is_image { definition.limits } else { Limits::default() };
 
     let (source_path, source_inside) = match definition.source {
@@ -153,8 +158,8 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         command: expand(&definition.command, &values),
         arg0: definition.arg0.clone(),
         environment: definition.env.clone().into_iter().collect(),
-        identity: identity(&definition, &root),
-        processes: processes(&definition, &root),
+        identity: identity(&definition, &root, choice.place),
+        processes: processes(&definition, &root, choice.place),
         capabilities: definition.capabilities,
         source: source_path.clone(),
         files,
@@ -212,16 +217,18 @@ fn provided_files(definition: &Definition, request: &Request) -> impl Iterator<I
     provide.chain(of_host.map(move |path| File { inside: path.into(), content: Content::HostIfThere(from(path)) }))
 }
 
-fn identity(definition: &Definition, root: &Root) -> Identity {
+fn identity(definition: &Definition, root: &Root, place: Place) -> Identity {
     match (root, definition.namespaces.user) {
+        _ if place == Place::Chroot => Identity::HostRoot,
         (Root::Container(_), _) => Identity::ContainerRoot,
         (Root::Image(_), Namespace::Host) => Identity::DedicatedUser,
         (Root::Image(_), Namespace::Private) => Identity::UserNamespace,
     }
 }
 
-fn processes(definition: &Definition, root: &Root) -> Processes {
+fn processes(definition: &Definition, root: &Root, place: Place) -> Processes {
     match (root, definition.namespaces.pid) {
+        _ if place == Place::Chroot => Processes::Host,
         (Root::Image(_), Namespace::Host) => Processes::Host,
         (Root::Image(_), Namespace::Private) | (Root::Container(_), _) => Processes::Own,
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
-use shorefast_broker::{Broker, By, Mounted};
+use shorefast_broker::Mounted;
 use shorefast_sandbox::spec::TARGET;
 use shorefast_sandbox::talk::Word;
 use shorefast_sandbox::{Client, Error as SandboxError};
@@ -17,6 +17,7 @@ use shorefast_sys as sys;
 use crate::definition::Daemon;
 use crate::error::{Error, Said};
 use crate::kill_point::{self, Point};
+use crate::maker::Maker;
 
 /// How far the client has come.
 #[derive(Debug, Default)]
@@ -37,19 +38,22 @@ struct Died {
 /// How long a helper whose mount died may take to say so itself.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// How often a client that calls nobody is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// Answers the client's calls until its mount is complete: mounted, served, and its helper ended
 /// well. Anything else is an error, by the deadline at the latest. `on_mount` is called for each
 /// mount, while the client goes on.
 pub fn until_complete(
     client: &Client,
-    broker: &mut Broker<'_>,
+    maker: &mut Maker<'_>,
     terms: &Terms<'_>,
     mut on_mount: impl FnMut(&Mounted) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut progress = Progress::default();
-    while !progress.is_complete(broker, terms.daemon) {
-        let advanced = progress.advance(client, broker, terms).and_then(|()| progress.follow(broker, &mut on_mount));
-        advanced.and_then(|()| progress.check(broker, terms.daemon)).map_err(|failure| failure.explain(broker, terms))?;
+    while !progress.is_complete(maker, terms.daemon) {
+        let advanced = progress.advance(client, maker, terms).and_then(|()| progress.follow(maker, &mut on_mount));
+        advanced.and_then(|()| progress.check(maker, terms.daemon)).map_err(|failure| failure.explain(maker, terms))?;
     }
     Ok(())
 }
@@ -82,8 +86,8 @@ enum Failure {
 }
 
 impl Failure {
-    fn explain(self, broker: &Broker<'_>, terms: &Terms<'_>) -> Error {
-        let said = || Said { helper: last_lines(terms), refused: broker.refused().iter().map(ToString::to_string).collect() };
+    fn explain(self, maker: &Maker<'_>, terms: &Terms<'_>) -> Error {
+        let said = || Said { helper: last_lines(terms), refused: maker.refused() };
         match self {
             Self::Helper(code, status) => Error::Helper { status, code, said: said() },
             Self::NothingMounted => Error::NothingMounted { said: said() },
@@ -96,44 +100,51 @@ impl Failure {
 }
 
 impl Progress {
-    fn is_complete(&self, broker: &Broker<'_>, daemon: Daemon) -> bool {
+    fn is_complete(&self, maker: &Maker<'_>, daemon: Daemon) -> bool {
         let helper_done = match daemon {
             Daemon::Forks => self.helper.is_some(),
             Daemon::Foreground => true,
         };
-        broker.mounted().is_some() && self.serves && helper_done
+        maker.mounted().is_some() && self.serves && helper_done
     }
 
     /// Waits for the next thing to happen, and lets it happen.
-    fn advance(&mut self, client: &Client, broker: &mut Broker<'_>, terms: &Terms<'_>) -> Result<(), Failure> {
+    fn advance(&mut self, client: &Client, maker: &mut Maker<'_>, terms: &Terms<'_>) -> Result<(), Failure> {
         let until = self.died.as_ref().map_or(terms.deadline, |died| died.patience.min(terms.deadline));
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(match self.died.take() {
                 Some(died) => Failure::NotServing(died.why),
-                None => Failure::Deadline { allowed: terms.allowed, waiting_for: self.waiting_for(broker) },
+                None => Failure::Deadline { allowed: terms.allowed, waiting_for: self.waiting_for(maker) },
             });
         }
+        let left = if self.is_looked_for(maker, terms.daemon) { left.min(LOOK) } else { left };
         let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let (calls, word, probed) = {
-            let listener = broker.listener();
-            let control = client.control();
-            let mut fds = vec![PollFd::new(&listener, PollFlags::IN), PollFd::new(&control, PollFlags::IN)];
+            let (listener, control) = (maker.listener(), client.control());
+            let readable = |fd| PollFd::new(fd, PollFlags::IN);
+            let mut fds: Vec<_> = std::iter::once(readable(&control)).collect();
+            fds.extend(listener.as_ref().map(readable));
             fds.extend(self.probe.as_ref().map(|probe| PollFd::new(&probe.done, PollFlags::IN)));
             let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timeout)));
             ready.map_err(|errno| Failure::Other(Error::Wait(sys::Error::new("poll()", errno))))?;
             let is = |n: usize, flags: PollFlags| fds.get(n).is_some_and(|fd| fd.revents().intersects(flags));
-            (is(0, PollFlags::IN), is(1, PollFlags::IN | PollFlags::HUP), is(2, PollFlags::IN))
+            let heard = usize::from(listener.is_some());
+            (heard > 0 && is(1, PollFlags::IN), is(0, PollFlags::IN | PollFlags::HUP), is(1 + heard, PollFlags::IN))
         };
         if calls {
-            broker.answer_next().map_err(|error| Failure::Other(Error::Broker(error)))?;
+            maker.advance().map_err(Failure::Other)?;
             kill_point::pass(Point::CallAnswered);
-            if let Some(problem) = broker.services_failed() {
+            if let Some(problem) = maker.services_failed() {
                 return Err(Failure::Other(Error::NoServices { problem: problem.to_owned() }));
             }
         } else if word {
             // Only when no call waits: a helper's last call comes before its end.
             self.helper = Some(helper_status(client)?);
+        }
+        if self.is_looked_for(maker, terms.daemon) {
+            maker.advance().map_err(Failure::Other)?;
+            kill_point::pass(Point::CallAnswered);
         }
         if probed && let Some(probe) = self.probe.take() {
             match probe.finish() {
@@ -144,9 +155,15 @@ impl Progress {
         Ok(())
     }
 
+    /// Whether the client mounts by itself, and may have done so by now: one that forks says that it is done.
+    fn is_looked_for(&self, maker: &Maker<'_>, daemon: Daemon) -> bool {
+        let may_have = daemon == Daemon::Foreground || self.helper.is_some();
+        matches!(maker, Maker::Client(_)) && maker.mounted().is_none() && may_have
+    }
+
     /// Looks whether a new mount is served; a kernel filesystem always is.
-    fn follow(&mut self, broker: &Broker<'_>, on_mount: &mut impl FnMut(&Mounted) -> Result<(), Error>) -> Result<(), Failure> {
-        match broker.mounted() {
+    fn follow(&mut self, maker: &Maker<'_>, on_mount: &mut impl FnMut(&Mounted) -> Result<(), Error>) -> Result<(), Failure> {
+        match maker.mounted() {
             None => {
                 self.serves = false;
                 self.probe = None;
@@ -165,20 +182,20 @@ impl Progress {
         Ok(())
     }
 
-    fn check(&self, broker: &Broker<'_>, daemon: Daemon) -> Result<(), Failure> {
+    fn check(&self, maker: &Maker<'_>, daemon: Daemon) -> Result<(), Failure> {
         match &self.helper {
             None => Ok(()),
             Some(status) if status.code() != Some(0) => Err(Failure::Helper(status.code(), status.to_string())),
-            Some(_) if broker.mounted().is_none() => Err(Failure::NothingMounted),
+            Some(_) if maker.mounted().is_none() => Err(Failure::NothingMounted),
             Some(_) if daemon == Daemon::Foreground => Err(Failure::Ended),
             Some(_) => Ok(()),
         }
     }
 
-    fn waiting_for(&self, broker: &Broker<'_>) -> &'static str {
-        if broker.refused().iter().any(|refusal| refusal.by == By::Silence) {
+    fn waiting_for(&self, maker: &Maker<'_>) -> &'static str {
+        if maker.met_silence() {
             "the server does not answer"
-        } else if broker.mounted().is_none() {
+        } else if maker.mounted().is_none() {
             "the client has not mounted yet"
         } else if self.serves {
             "the client mounted and serves, but its helper has not ended"

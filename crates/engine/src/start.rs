@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use shorefast_broker::View;
 use shorefast_sandbox::launch::Surroundings;
-use shorefast_sandbox::spec::{Identity, TARGET};
+use shorefast_sandbox::spec::{Identity, Rights, TARGET};
 use shorefast_sandbox::{Client, Error as SandboxError, Nest, Spec};
 use shorefast_sys as sys;
 
@@ -19,8 +19,8 @@ use crate::record::{Begun, Records};
 pub struct Started {
     pub keeper: Keeper,
     pub client: Client,
-    /// Hears the client's calls.
-    pub listener: OwnedFd,
+    /// Hears the client's calls. `None`: it mounts by itself.
+    pub listener: Option<OwnedFd>,
     /// What the client sees.
     pub view: View,
     /// Set if the client may mount something that outlives it.
@@ -34,7 +34,7 @@ pub fn client(nest: Nest, plan: &ClientPlan, around: &Surroundings<'_>, records:
     match start(nest, plan, &spec, around, records, begun) {
         Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if spec.identity == Identity::UserNamespace => {
             let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };
-            let nest = shorefast_sandbox::prepare(without.processes).map_err(Error::Sandbox)?;
+            let nest = shorefast_sandbox::prepare(without.shape()).map_err(Error::Sandbox)?;
             start(nest, plan, &without, around, records, begun)
         }
         result => result,
@@ -58,7 +58,11 @@ fn start(
     kill_point::pass(Point::KeeperStarted);
     let namespace = sys::call(|| "dup(namespace)".into(), launching.namespace().try_clone()).map_err(Error::Keeper)?;
     let view = View::new(namespace, TARGET.into()).map_err(Error::Broker)?;
-    let (client, listener) = launching.complete().map_err(Error::Sandbox)?;
+    let (client, listener) = match spec.shape().rights {
+        Rights::None => launching.complete().map(|(client, listener)| (client, Some(listener))),
+        Rights::All => launching.complete_unheard().map(|client| (client, None)),
+    }
+    .map_err(Error::Sandbox)?;
     kill_point::pass(Point::ClientLaunched);
     Ok(Started { keeper, client, listener, view, filesystem_end })
 }

@@ -16,12 +16,12 @@ use crate::container::Container;
 use crate::filter::{self, AbstractSockets};
 use crate::orders::{Furniture, Orders};
 use crate::root;
-use crate::spec::{Capabilities, Identity, Processes, Role};
+use crate::spec::{Capabilities, Identity, Processes, Rights, Role, Shape};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
-pub fn run(control: &OwnedFd, processes: Processes, furniture: Furniture, small_namespace: Option<OwnedFd>) -> ! {
-    if let Err(error) = become_init(control, processes, furniture, small_namespace) {
+pub fn run(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<OwnedFd>) -> ! {
+    if let Err(error) = become_init(control, shape, furniture, small_namespace) {
         talk::say_failed(control.as_fd(), &error.to_string());
     }
     sys::process::exit_now(1)
@@ -31,7 +31,7 @@ pub fn run(control: &OwnedFd, processes: Processes, furniture: Furniture, small_
 pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small_namespace: Option<OwnedFd>) -> ! {
     let born = container.others().try_for_each(sys::namespace::join).and_then(|()| sys::process::fork_sibling(Fresh::PID));
     match born {
-        Ok(Sibling::Born) => run(control, Processes::Own, Furniture::Sparse, small_namespace),
+        Ok(Sibling::Born) => run(control, Shape::USUAL, Furniture::Sparse, small_namespace),
         Ok(Sibling::Made(process)) => match talk::say_born(midwife.as_fd(), &process) {
             Ok(()) => sys::process::exit_now(0),
             Err(error) => talk::say_failed(midwife.as_fd(), &error.to_string()),
@@ -41,15 +41,15 @@ pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small
     sys::process::exit_now(1)
 }
 
-fn become_init(control: &OwnedFd, processes: Processes, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<()> {
-    let (sockets, prepared) = prepare(processes, furniture, small_namespace)?;
+fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<()> {
+    let prepared = prepare(shape, furniture, small_namespace)?;
     talk::say_standing(control.as_fd(), &sys::namespace::own("mnt")?)?;
     let (orders, descriptors) = talk::take_orders(control.as_fd())?;
     root::fill(&orders, &descriptors)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // The client's user from here on. A user namespace is made under it, too: the kernel charges
     // what happens inside to whoever made it, and the client must not use up what root may have.
-    if orders.identity != Identity::ContainerRoot {
+    if !matches!(orders.identity, Identity::ContainerRoot | Identity::HostRoot) {
         sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
     }
     if let Some(users) = &descriptors.users {
@@ -68,17 +68,25 @@ fn become_init(control: &OwnedFd, processes: Processes, furniture: Furniture, sm
         talk::wait_for_go(control.as_fd())?;
     }
 
-    sys::privilege::drop_groups()?;
-    let filter = match (orders.role, orders.capabilities) {
-        (Role::Client, Capabilities::None) => prepared,
-        (Role::Client, pretended) => filter::program(sockets, pretended),
-        (Role::Service, _) => filter::service_program(),
-    };
-    let listener = sys::seccomp::install(&filter)?;
-    // It must not stay open here: with nobody listening, later calls fail at once instead of
-    // waiting for ever.
-    talk::say_filtered(control.as_fd(), &listener)?;
-    drop(listener);
+    sys::privilege::have_groups(orders.mark.map(Gid::from_raw).as_slice())?;
+    match prepared {
+        None => {
+            talk::say_ready(control.as_fd())?;
+            // Nothing else keeps it from mounting before somebody looks.
+            talk::wait_for_go(control.as_fd())?;
+        }
+        Some((sockets, usual)) => {
+            let filter = match (orders.role, orders.capabilities) {
+                (Role::Client, Capabilities::None) => usual,
+                (Role::Client, pretended) => filter::program(sockets, pretended),
+                (Role::Service, _) => filter::service_program(),
+            };
+            let listener = sys::seccomp::install(&filter)?;
+            // It must not stay open here: with nobody listening, later calls fail at once instead of
+            // waiting for ever.
+            talk::say_filtered(control.as_fd(), &listener)?;
+        }
+    }
     let helper = match start_client(&orders, &descriptors.output_write) {
         Ok(helper) => sys::c_string(helper.to_string())?,
         Err(error) => {
@@ -97,26 +105,30 @@ fn become_init(control: &OwnedFd, processes: Processes, furniture: Furniture, sm
 }
 
 /// All that is the same for every client: done while the launching process still plans. Gives the
-/// filter that comes last, for the usual client.
-fn prepare(
-    processes: Processes,
-    furniture: Furniture,
-    small_namespace: Option<OwnedFd>,
-) -> Result<(AbstractSockets, Vec<libc::sock_filter>)> {
+/// filter that comes last, for the usual client, if there is to be one.
+fn prepare(shape: Shape, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<Option<(AbstractSockets, Vec<libc::sock_filter>)>> {
     // What the caller left open is not ours to pass on.
     sys::process::close_all_on_exec()?;
     // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
     call(|| "setsid()".into(), rustix::process::setsid())?;
     sys::process::reset_signals();
     rustix::process::umask(rustix::fs::Mode::empty());
-    if processes == Processes::Host {
+    if shape.processes == Processes::Host {
         let own = Some(rustix::process::getpid());
         call(|| "prctl(PR_SET_CHILD_SUBREAPER)".into(), rustix::process::set_child_subreaper(own))?;
     }
     // Not 0: the kernel runs a core pattern's program all the same. 1 is what it takes for no.
     let no_core = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
     call(|| "setrlimit(RLIMIT_CORE)".into(), rustix::process::setrlimit(rustix::process::Resource::Core, no_core))?;
-    root::enter_empty(small_namespace, furniture)?;
+    root::enter_empty(small_namespace, furniture, shape.rights)?;
+    match shape.rights {
+        Rights::All => Ok(None),
+        Rights::None => give_up_rights().map(Some),
+    }
+}
+
+/// As far as what comes next can do without them.
+fn give_up_rights() -> Result<(AbstractSockets, Vec<libc::sock_filter>)> {
     sys::privilege::no_new_privileges()?;
     // Limits what can be had by executing a program; what this process holds, it keeps for now.
     sys::privilege::empty_bounding_set()?;
@@ -130,7 +142,7 @@ fn prepare(
 }
 
 /// Starts the helper, the first candidate that is there, as execvp would. This process is the
-/// client's user already, and the helper's has no capability left.
+/// client's user already, and the helper's has no capability left unless it is to have all.
 fn start_client(orders: &Orders, output: &OwnedFd) -> std::result::Result<u32, String> {
     let argv = c_strings(orders.argv.iter().cloned())?;
     let environment = c_strings(orders.environment.iter().map(|(name, value)| [name, &b"="[..], value].concat()))?;
@@ -138,8 +150,10 @@ fn start_client(orders: &Orders, output: &OwnedFd) -> std::result::Result<u32, S
     for path in c_strings(orders.candidates.iter().cloned())?.iter().filter(|path| rustix::fs::stat(path.as_c_str()).is_ok()) {
         let started = sys::process::vfork(|| {
             sys::process::lay_out(&[(output.as_fd(), 1), (output.as_fd(), 2)], None)?;
-            // execve would take away all but what a caller of ours left inheritable.
-            sys::privilege::drop_capabilities()?;
+            if orders.identity != Identity::HostRoot {
+                // execve would take away all but what a caller of ours left inheritable.
+                sys::privilege::drop_capabilities()?;
+            }
             sys::process::exec(path, &argv, &environment)
         });
         match started {

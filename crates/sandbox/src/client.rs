@@ -8,21 +8,22 @@ use rustix::process::Pid;
 use shorefast_sys as sys;
 
 use crate::error::Error;
-use crate::spec::{Ids, Processes, Spec};
+use crate::members;
+use crate::spec::{Ids, Processes, Rights, Shape, Spec};
 use crate::talk::{self, Word};
 
 #[derive(Debug)]
 pub struct Client {
     init: sys::process::Child,
     control: OwnedFd,
-    processes: Processes,
+    shape: Shape,
     ids: Ids,
     kept: bool,
 }
 
 impl Client {
     pub(crate) fn new(init: sys::process::Child, control: OwnedFd, spec: &Spec, ids: Ids) -> Self {
-        Self { init, control, processes: spec.processes, ids, kept: false }
+        Self { init, control, shape: spec.shape(), ids, kept: false }
     }
 
     /// The sandbox's first process.
@@ -60,8 +61,10 @@ impl Drop for Client {
         }
         // With a pid namespace, the end of its pid 1 is the end of all.
         self.init.kill_and_reap();
-        if self.processes == Processes::Host {
-            end_user(self.ids);
+        match self.shape {
+            Shape { processes: Processes::Own, .. } => {}
+            Shape { processes: Processes::Host, rights: Rights::None } => end_user(self.ids),
+            Shape { processes: Processes::Host, rights: Rights::All } => members::end_all(self.ids),
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::files;
 use crate::orders::{Descriptors, Entry, Furniture, Orders, ReadFile, ShownPlace, SourceKind};
 use crate::root;
-use crate::spec::{IDS_PER_NAMESPACE, INIT_INSIDE, Identity, Ids, Processes, SOURCE, Shown, Spec};
+use crate::spec::{IDS_PER_NAMESPACE, INIT_INSIDE, Identity, Ids, Processes, Rights, SOURCE, Shape, Shown, Spec};
 use crate::talk::{self, Word};
 
 /// A sandbox that waits for its orders, set up while the caller still plans. Dropped: gone.
@@ -35,7 +35,7 @@ pub struct Nest {
     /// While we plan.
     elsewhere: Option<Elsewhere>,
     control: OwnedFd,
-    processes: Processes,
+    shape: Shape,
     taken: bool,
 }
 
@@ -66,21 +66,22 @@ const PATH: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/
 
 /// Starts the sandbox's first process. It gets ready on its own and then waits for orders; should
 /// we die, it notices and ends.
-pub fn prepare(processes: Processes) -> Result<Nest, Error> {
+pub fn prepare(shape: Shape) -> Result<Nest, Error> {
     let (control, theirs) = talk::pair().map_err(Error::Start)?;
-    let fresh = match processes {
-        Processes::Own => Fresh::PID | Fresh::IPC | Fresh::UTS,
-        Processes::Host => Fresh::IPC | Fresh::UTS,
+    let fresh = match shape {
+        Shape { rights: Rights::All, .. } => Fresh::empty(),
+        Shape { processes: Processes::Own, .. } => Fresh::PID | Fresh::IPC | Fresh::UTS,
+        Shape { processes: Processes::Host, .. } => Fresh::IPC | Fresh::UTS,
     };
     let small_namespace = sys::namespace::small_mount_namespace();
     match sys::process::fork(fresh).map_err(Error::Start)? {
         Fork::Child => {
             drop(control);
-            child::run(&theirs, processes, Furniture::Full, small_namespace)
+            child::run(&theirs, shape, Furniture::Full, small_namespace)
         }
         Fork::Parent(init) => {
             let elsewhere = Elsewhere::start(&init);
-            Ok(Nest { init, elsewhere, control, processes, taken: false })
+            Ok(Nest { init, elsewhere, control, shape, taken: false })
         }
     }
 }
@@ -108,7 +109,7 @@ pub fn prepare_in(container: &Container, deadline: Instant) -> Result<Nest, Erro
     match expect(born?, |word| matches!(word, Word::Born(_)))? {
         Word::Born(pidfd) => {
             let pid = sys::process::pid_of(pidfd.as_fd()).map_err(Error::Start)?;
-            Ok(Nest { init: sys::process::Child { pid, pidfd }, elsewhere: None, control, processes: Processes::Own, taken: false })
+            Ok(Nest { init: sys::process::Child { pid, pidfd }, elsewhere: None, control, shape: Shape::USUAL, taken: false })
         }
         _ => unreachable!("expect lets only this word through"),
     }
@@ -117,12 +118,18 @@ pub fn prepare_in(container: &Container, deadline: Instant) -> Result<Nest, Erro
 impl Nest {
     /// Tells it what to become. The result, dropped, ends it.
     pub fn launch<'a>(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
-        // Prepared for the usual case; a client that shares the host's processes needs another.
-        let mut nest = if self.processes == spec.processes { self } else { prepare(spec.processes)? };
+        // Prepared for the usual case; a client that shares more with the host needs another.
+        let mut nest = if self.shape == spec.shape() { self } else { prepare(spec.shape())? };
         let mut source = spec.source.as_deref().map(|path| Source::open(path, around.deadline)).transpose()?;
         let (orders, mut descriptors) = orders(spec, around, source.as_ref().map(|source| source.kind))?;
-        if descriptors.users.is_none() && spec.identity != Identity::UserNamespace {
-            descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
+        match spec.identity {
+            // Restricted once it is attached.
+            Identity::HostRoot => descriptors.source = source.take().map(|source| source.tree),
+            Identity::UserNamespace => {}
+            Identity::DedicatedUser | Identity::ContainerRoot if descriptors.users.is_some() => {}
+            Identity::DedicatedUser | Identity::ContainerRoot => {
+                descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
+            }
         }
         around.cgroup.admit(nest.init.pid)?;
         if let Some(elsewhere) = nest.elsewhere.take() {
@@ -177,6 +184,14 @@ impl Launching<'_> {
         &self.namespace
     }
 
+    /// The same for a client that nobody has to hear.
+    pub fn complete_unheard(self) -> Result<Client, Error> {
+        let Self { client, around, .. } = self;
+        expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
+        talk::say(client.control(), talk::GO).map_err(Error::Start)?;
+        Ok(client)
+    }
+
     /// Waits until the client is being executed. With it comes what hears its calls.
     pub fn complete(self) -> Result<(Client, OwnedFd), Error> {
         let Self { client, namespace, source, spec, around } = self;
@@ -215,6 +230,7 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
         capabilities: spec.capabilities,
         owner,
         init_id,
+        mark: (spec.identity == Identity::HostRoot).then(|| around.ids.mark()),
         scratch_bytes: spec.scratch_bytes,
         entries,
         files,
@@ -268,7 +284,12 @@ fn furnish(spec: &Spec, around: &Surroundings<'_>) -> Result<Furnishing, Error> 
             let fail = |source| Error::Root { path: path.to_owned(), source };
             let image = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
             let image = sys::call(|| format!("open({path:?})"), image).map_err(fail)?;
-            let (entries, trees) = root::image_entries(&image).map_err(fail)?;
+            let (entries, trees) = match spec.shape().rights {
+                Rights::None => root::image_entries(&image),
+                // Restricted once they are attached.
+                Rights::All => root::plain_image_entries(&image),
+            }
+            .map_err(fail)?;
             Ok(Furnishing {
                 entries,
                 trees,

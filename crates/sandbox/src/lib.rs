@@ -6,6 +6,7 @@
 
 pub mod launch;
 pub mod client;
+pub mod members;
 pub mod child;
 pub mod talk;
 pub mod root;

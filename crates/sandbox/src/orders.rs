@@ -20,6 +20,8 @@ pub struct Orders {
     pub owner: u32,
     /// The first process's user, as its own number.
     pub init_id: u32,
+    /// A group that its processes are known by, where their user says nothing.
+    pub mark: Option<u32>,
     pub scratch_bytes: u64,
     pub entries: Vec<Entry>,
     pub files: Vec<ReadFile>,

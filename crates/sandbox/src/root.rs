@@ -9,7 +9,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
-use rustix::mount::{FsPickFlags, MountAttrFlags, UnmountFlags};
+use rustix::mount::{FsPickFlags, MountAttrFlags, MountFlags, UnmountFlags};
 use shorefast_sys as sys;
 use sys::mount::Attributes;
 use sys::{Result, call};
@@ -18,7 +18,7 @@ use crate::beside;
 use crate::etc;
 use crate::node;
 use crate::orders::{Descriptors, Entry, EntryKind, FilePlace, Furniture, Orders, ReadFile, SourceKind};
-use crate::spec::{DEFAULT_SCRATCH, SOURCE};
+use crate::spec::{DEFAULT_SCRATCH, Identity, Rights, SOURCE};
 
 /// Top-level names that the image does not decide.
 const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shorefast", etc::OF_IMAGE];
@@ -50,11 +50,15 @@ const LINKS: &[(&str, &str)] = &[
 
 /// Goes to an empty root of its own, in a mount namespace of its own: all that is the same for
 /// every client. `small`: what to make it from, if the launching process could see that.
-pub fn enter_empty(small: Option<OwnedFd>, furniture: Furniture) -> Result<()> {
+pub fn enter_empty(small: Option<OwnedFd>, furniture: Furniture, rights: Rights) -> Result<()> {
     let size = DEFAULT_SCRATCH.to_string();
     let options = [("size", size.as_str()), ("nr_inodes", "65536"), ("mode", "0755"), ("source", "shorefast")];
     let root = sys::mount::new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
-    let proc = sys::mount::new_filesystem("proc", &[], read_only() | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
+    let of_proc = match rights {
+        Rights::None => read_only(),
+        Rights::All => MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    };
+    let proc = sys::mount::new_filesystem("proc", &[], of_proc | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
     let below = own_mount_namespace(small)?;
     sys::mount::attach(root.as_fd(), CWD, Path::new("/"))?;
     call(|| "fchdir(root)".into(), rustix::process::fchdir(&root))?;
@@ -95,6 +99,9 @@ pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
         let is_covered = orders.furniture == Furniture::Full && entry.name == etc::ETC.as_bytes();
         let name = if is_covered { Path::new(etc::OF_IMAGE) } else { node::path(&entry.name) };
         place(entry, name, &mut trees)?;
+        if orders.identity == Identity::HostRoot && entry.has_descriptor() {
+            sys::mount::restrict(name, MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)?;
+        }
     }
     match orders.source {
         None => {}
@@ -103,6 +110,9 @@ pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
     }
     if let Some(tree) = &descriptors.source {
         sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE))?;
+        if orders.identity == Identity::HostRoot {
+            sys::mount::restrict(Path::new(SOURCE), MountFlags::NOSUID | MountFlags::NODEV)?;
+        }
     }
     match orders.furniture {
         Furniture::Full => make_files(orders)?,
@@ -133,6 +143,11 @@ pub fn container_entries() -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
 /// copy can be made only of mounts in one's own namespace.
 pub fn image_entries(image: &OwnedFd) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
     entries(image, OURS, |name| read_only_copy(image, name))
+}
+
+/// The same without mount_setattr (Linux 5.12): still to be restricted by who attaches them.
+pub fn plain_image_entries(image: &OwnedFd) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    entries(image, OURS, |name| sys::mount::detached_copy(image.as_fd(), name))
 }
 
 fn entries(directory: &OwnedFd, ours: &[&str], copy: impl Fn(&Path) -> Result<OwnedFd>) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {

@@ -70,6 +70,35 @@ pub enum Identity {
     DedicatedUser,
     /// Root of a container that already runs, without its rights.
     ContainerRoot,
+    /// The host's root with all its rights: it mounts by itself, and is trusted with everything.
+    HostRoot,
+}
+
+/// What a sandbox cannot change any more once it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub processes: Processes,
+    pub rights: Rights,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// None at all, and no way to get any.
+    None,
+    /// The host's root's; ipc and the host's name are shared as well.
+    All,
+}
+
+impl Shape {
+    /// What nearly every client gets.
+    pub const USUAL: Self = Self { processes: Processes::Own, rights: Rights::None };
+}
+
+impl Spec {
+    pub fn shape(&self) -> Shape {
+        let rights = if self.identity == Identity::HostRoot { Rights::All } else { Rights::None };
+        Shape { processes: self.processes, rights }
+    }
 }
 
 /// Which processes the client sees.
@@ -210,8 +239,8 @@ impl Ids {
         match identity {
             Identity::UserNamespace => self.base(),
             Identity::DedicatedUser => self.dedicated(),
-            // The container's matter.
-            Identity::ContainerRoot => 0,
+            // The container's matter, or the host's own.
+            Identity::ContainerRoot | Identity::HostRoot => 0,
         }
     }
 
@@ -219,8 +248,13 @@ impl Ids {
     pub fn init(self, identity: Identity) -> u32 {
         match identity {
             Identity::UserNamespace => self.base() + INIT_INSIDE,
-            Identity::DedicatedUser | Identity::ContainerRoot => self.dedicated() + 1,
+            Identity::DedicatedUser | Identity::ContainerRoot | Identity::HostRoot => self.dedicated() + 1,
         }
+    }
+
+    /// A group of the client's processes where their user says nothing.
+    pub fn mark(self) -> u32 {
+        self.dedicated()
     }
 
     /// Whether a process with this uid belongs to the sandbox.

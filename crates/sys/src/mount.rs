@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
 use crate::errand::{self, Errand};
 use crate::error::{Error, Result, call, checked};
@@ -46,8 +46,16 @@ pub fn set_attributes_of_all(mount: BorrowedFd<'_>, attributes: Attributes<'_>) 
 
 /// Makes every mount of the calling thread's namespace private.
 pub fn make_all_private() -> Result<()> {
-    let root = call(|| "open(\"/\", O_PATH)".into(), rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))?;
-    mount_setattr(root.as_fd(), libc::AT_EMPTY_PATH | libc::AT_RECURSIVE, Attributes { private: true, ..Attributes::default() })
+    let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    call(|| "mount(\"/\", MS_REC | MS_PRIVATE)".into(), rustix::mount::mount_change("/", flags))
+}
+
+/// Makes the mount at `path` private, and gives it exactly these flags: what [`set_attributes`] does for descriptors, on kernels
+/// that are older than that. How access times are kept stays as it is.
+pub fn restrict(path: &Path, flags: MountFlags) -> Result<()> {
+    let text = || crate::quoted(path);
+    call(|| format!("mount({}, MS_PRIVATE)", text()), rustix::mount::mount_change(path, MountPropagationFlags::PRIVATE))?;
+    call(|| format!("mount({}, MS_REMOUNT, {flags:?})", text()), rustix::mount::mount_remount(path, MountFlags::BIND | flags, c""))
 }
 
 fn mount_setattr(mount: BorrowedFd<'_>, flags: i32, attributes: Attributes<'_>) -> Result<()> {

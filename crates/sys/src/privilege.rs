@@ -21,8 +21,9 @@ pub fn become_user_with_capabilities(uid: Uid, gid: Gid) -> Result<()> {
     call(|| "capset()".into(), rustix::thread::set_capabilities(None, held))
 }
 
-pub fn drop_groups() -> Result<()> {
-    call(|| "setgroups([])".into(), rustix::thread::set_thread_groups(&[]))
+/// These and no other.
+pub fn have_groups(groups: &[Gid]) -> Result<()> {
+    call(|| format!("setgroups({groups:?})"), rustix::thread::set_thread_groups(groups))
 }
 
 /// Nothing that is executed from here on can gain a privilege.

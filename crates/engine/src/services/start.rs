@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use shorefast_broker::{Door, Doorman};
 use shorefast_sandbox::launch::{Root, Surroundings};
-use shorefast_sandbox::spec::Processes;
+use shorefast_sandbox::spec::Shape;
 use shorefast_sandbox::{Cgroup, Client};
 use shorefast_sys as sys;
 
@@ -27,7 +27,7 @@ pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Ru
     let around =
         Surroundings { root: Root::Image(&service.rootfs), ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
     let spec = service.spec(boot);
-    let nest = shorefast_sandbox::prepare(Processes::Own).map_err(Error::Sandbox)?;
+    let nest = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
     let launching = nest.launch(&spec, &around).map_err(Error::Sandbox)?;
     let watch = Watch { sandbox: launching.client().pidfd(), view: launching.namespace().as_fd(), filesystem: None };
     let keeper = keeper::start(records.directory(), &begun.id, &watch, &program).map_err(Error::Keeper)?;

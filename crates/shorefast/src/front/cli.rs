@@ -125,7 +125,8 @@ struct MountArguments {
     /// podman: or containerd:
     #[arg(long, value_name = "CONTAINER", conflicts_with = "image")]
     container: Option<String>,
-    /// Where the client runs: in a sandbox (container), in a container that runs already (exec), or not at all but by mount(8)
+    /// Where the client runs: in a sandbox (container), from its image with all rights of root (chroot), in a container that runs
+    /// already (exec), or not at all but by mount(8)
     /// (host); auto: host if this host has a helper for the type. Default: what the client's definition says, else container
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(Mode::NAMES).try_map(|name| name.parse::<Mode>()))]
     mode: Option<Mode>,

@@ -70,7 +70,7 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
         deadline: Instant::now() + START,
     };
     let spec = spec(port);
-    let nest = shorefast_sandbox::prepare(spec.processes).map_err(Error::Sandbox)?;
+    let nest = shorefast_sandbox::prepare(spec.shape()).map_err(Error::Sandbox)?;
     // With nobody listening, whatever it would mount is refused.
     let (client, listener) = nest.launch(&spec, &around).and_then(|launching| launching.complete()).map_err(Error::Sandbox)?;
     drop(listener);

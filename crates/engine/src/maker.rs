@@ -1,0 +1,71 @@
+//! Who makes the mount: we, when the client calls, or a client that is trusted to do it by itself.
+
+use std::os::fd::BorrowedFd;
+
+use shorefast_broker::{Broker, By, Mounted, Witness};
+
+use crate::error::Error;
+
+#[derive(Debug)]
+pub enum Maker<'a> {
+    Broker(Broker<'a>),
+    Client(Witness<'a>),
+}
+
+impl Maker<'_> {
+    /// Readable when a call waits. `None`: nobody calls.
+    pub fn listener(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Broker(broker) => Some(broker.listener()),
+            Self::Client(_) => None,
+        }
+    }
+
+    /// Takes what has happened: a call that waits, or what a client has done without one.
+    pub fn advance(&mut self) -> Result<(), Error> {
+        match self {
+            Self::Broker(broker) => broker.answer_next(),
+            Self::Client(witness) => witness.look(),
+        }
+        .map_err(Error::Broker)
+    }
+
+    pub fn mounted(&self) -> Option<&Mounted> {
+        match self {
+            Self::Broker(broker) => broker.mounted(),
+            Self::Client(witness) => witness.mounted(),
+        }
+    }
+
+    /// What was not performed, oldest first.
+    pub fn refused(&self) -> Vec<String> {
+        match self {
+            Self::Broker(broker) => broker.refused().iter().map(ToString::to_string).collect(),
+            Self::Client(_) => Vec::new(),
+        }
+    }
+
+    /// Whether a server was asked that does not answer.
+    pub fn met_silence(&self) -> bool {
+        match self {
+            Self::Broker(broker) => broker.refused().iter().any(|refusal| refusal.by == By::Silence),
+            Self::Client(_) => false,
+        }
+    }
+
+    /// Why the services that the client asked for do not run.
+    pub fn services_failed(&self) -> Option<&str> {
+        match self {
+            Self::Broker(broker) => broker.services_failed(),
+            Self::Client(_) => None,
+        }
+    }
+
+    /// The mount is complete and becomes the caller's.
+    pub fn finish(self) -> Option<Mounted> {
+        match self {
+            Self::Broker(broker) => broker.finish(),
+            Self::Client(witness) => witness.finish(),
+        }
+    }
+}
