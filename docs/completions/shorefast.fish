@@ -54,7 +54,8 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client -d 
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-file -d 'Use this client definition' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image -d 'Use this image instead of the definition\'s: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, packages:DISTRIBUTION/SUITE?PACKAGE, tar:FILE or dir:ROOTFS' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l container -d 'Run the client in this container, which runs already: NAME or LABEL=VALUE, and before it, if it matters, docker:, podman: or containerd:' -r
-complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l mode -d 'Where the client runs: in a sandbox (container), in a container that runs already (exec), or not at all but by mount(8) (host); auto: host if this host has a helper for the type. Default: what the client\'s definition says, else container' -r -f -a "container\t''
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l mode -d 'Where the client runs: in a sandbox (container), from its image with all rights of root (chroot), in a container that runs already (exec), or not at all but by mount(8) (host); auto: host if this host has a helper for the type. Default: what the client\'s definition says, else container' -r -f -a "container\t''
+chroot\t''
 exec\t''
 host\t''
 auto\t''"
@@ -68,6 +69,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l offline -d 'Never ask the network: use only images that are here'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l dry-run -d 'Print the plan as JSON and do nothing; needs no root'
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l unit -d 'Print a systemd unit that makes this mount, and do nothing; it needs /sbin/mount.TYPE (`install --helpers`)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l root -d 'Where unpacked images are kept' -r -F

@@ -107,6 +107,33 @@ fn foreign_and_changed_files_are_refused_and_stay() {
     host.shorefast(&["install", "--helpers", "../evil"]).exits(1).says("is no name of a filesystem type");
 }
 
+/// Generated units, judged by systemd itself; the name of each is what systemd would call it.
+#[test]
+fn systemd_accepts_generated_mount_units() {
+    let Some(host) = host() else { return };
+    if !Path::new("/usr/bin/systemd-analyze").exists() {
+        return skip("systemd-analyze is not installed; run `cargo xtask setup`");
+    }
+    let rows = [
+        ("nfs", "server.example:/export/100%", "/srv/data", "vers=4.2,ro"),
+        ("glusterfs", "server:/v0", "/srv/with-dash/and space", "backup-volfile-servers=a:b,log-level=WARNING"),
+        ("fuse.sshfs", "me@host:/home", "/mnt/.hidden", ""),
+        ("bindfs", "/srv/source", "/mnt/\u{fc}ber", "noexec"),
+    ];
+    for (fstype, source, target, options) in rows {
+        let made = host.shorefast(&["mount", "--unit", "-t", fstype, "-o", options, source, target]).succeeds();
+        let name = run("/usr/bin/systemd-escape", &["--path", "--suffix=mount", target]).succeeds().stdout;
+        assert!(made.stdout.starts_with(&format!("# {name}")), "{name} is not in {}", made.stdout);
+        let file = Path::new("/etc/systemd/system").join(name.trim());
+        fs::create_dir_all("/etc/systemd/system").expect("/etc is the test's own");
+        fs::write(&file, made.stdout).expect("/etc is the test's own");
+        let verified = run("/usr/bin/systemd-analyze", &["verify", file.to_str().expect("text")]).succeeds();
+        assert_eq!(verified.stderr, "", "not a single complaint about {target}");
+    }
+    host.shorefast(&["mount", "--unit", "-t", "nfs", "a\nb", "/srv"]).exits(1).says("hint:");
+    host.shorefast(&["mount", "--unit", "a:/b", "/srv"]).exits(1).says("-t TYPE");
+}
+
 #[test]
 fn systemd_accepts_the_unit() {
     let Some(host) = host() else { return };

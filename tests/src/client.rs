@@ -178,6 +178,7 @@ impl<'a> Request<'a> {
                 "{type}" => words.push(self.fstype.into()),
                 "{source}" => words.push(self.source.clone()),
                 "{target}" => words.push(self.target.clone().into()),
+                "{flags}" => {}
                 "{options}" if self.options.is_empty() => drop(words.pop()),
                 "{options}" => words.push(self.options.clone()),
                 _ => words.push(word.into()),

@@ -387,7 +387,7 @@ impl LimitLayer {
 }
 
 fn default_command() -> Vec<String> {
-    ["mount", "-t", "{type}", "-o", "{options}", "{source}", "{target}"].map(str::to_owned).to_vec()
+    ["mount", "-t", "{type}", "{flags}", "-o", "{options}", "{source}", "{target}"].map(str::to_owned).to_vec()
 }
 
 fn check_provided(path: &Path) -> Result<(), String> {

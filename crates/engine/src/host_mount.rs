@@ -18,7 +18,7 @@ use crate::error::{Error, Said};
 use crate::host_helper::{self, Helper};
 use crate::mode::Place;
 use crate::options;
-use crate::request::Request;
+use crate::request::{HelperFlag, Request};
 use crate::text;
 
 /// The plan of such a mount.
@@ -30,6 +30,7 @@ pub struct HostPlan {
     pub source: OsString,
     pub target: PathBuf,
     pub options: String,
+    pub flags: Vec<HelperFlag>,
     pub namespace: Option<PathBuf>,
     helpers: Helpers,
     pub timeout: Duration,
@@ -56,6 +57,7 @@ impl HostPlan {
             source: request.source.clone(),
             target: std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone()),
             options: request.options.clone(),
+            flags: request.flags.clone(),
             namespace: request.namespace.clone(),
             helpers: if request.fstype.as_ref().is_some_and(is_ours) { Helpers::Forbidden } else { Helpers::Allowed },
             timeout: request.timeout,
@@ -67,6 +69,7 @@ impl HostPlan {
         if self.helpers == Helpers::Forbidden {
             words.push("-i".into());
         }
+        words.extend(self.flags.iter().map(|flag| flag.word().into()));
         if let Some(namespace) = &self.namespace {
             words.extend(["-N".into(), namespace.into()]);
         }
@@ -150,6 +153,7 @@ mod tests {
             target: "/mnt".into(),
             options: options.into(),
             secret: None,
+            flags: Vec::new(),
             client: ClientChoice::ByType,
             image: None,
             container: None,

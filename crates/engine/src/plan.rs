@@ -22,7 +22,7 @@ use crate::host_helper;
 use crate::host_mount::HostPlan;
 use crate::mode::{self, Choice, Mode, Place};
 use crate::options::{self, Item};
-use crate::request::Request;
+use crate::request::{HelperFlag, Request};
 use crate::{secret, text};
 
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
             (Some(path), OsString::from(spec::SOURCE))
         }
     };
-    let values = Values { fstype: &fstype, options: &options::join(&items), source: &source_inside };
+    let values = Values { fstype: &fstype, options: &options::join(&items), flags: &request.flags, source: &source_inside };
     let spec = Spec {
         command: expand(&definition.command, &values),
         arg0: definition.arg0.clone(),
@@ -256,10 +256,11 @@ fn hand_over_files(items: Vec<Item>, definition: &Definition) -> (Vec<Item>, Vec
 struct Values<'a> {
     fstype: &'a str,
     options: &'a str,
+    flags: &'a [HelperFlag],
     source: &'a OsStr,
 }
 
-/// Fills in the command's placeholders. With no options, `-o {options}` goes as a pair.
+/// Fills in the command's placeholders. With no options, `-o {options}` goes as a pair; `{flags}` are as many words as there are.
 fn expand(command: &[String], values: &Values<'_>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     for word in command {
@@ -269,7 +270,11 @@ fn expand(command: &[String], values: &Values<'_>) -> Vec<OsString> {
             }
             continue;
         }
-        words.push(fill(word, values));
+        if word == "{flags}" {
+            words.extend(values.flags.iter().map(|flag| flag.word().into()));
+        } else {
+            words.push(fill(word, values));
+        }
     }
     words
 }
@@ -384,7 +389,8 @@ mod tests {
 
     fn expanded(command: &[&str], options: &str) -> Vec<String> {
         let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
-        let values = Values { fstype: "t", options, source: OsStr::new("{target}") };
+        let flags = [HelperFlag::Sloppy, HelperFlag::Verbose];
+        let values = Values { fstype: "t", options, flags: &flags[..options.len().min(2)], source: OsStr::new("{target}") };
         expand(&command, &values).into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 
@@ -400,6 +406,9 @@ mod tests {
             (&["m", "{options}", "{target}"], "", &["m", spec::TARGET]),
             (&["m", "--opts={options}", "x{type}y"], "", &["m", "--opts=", "xty"]),
             (&["{unknown}", "{"], "", &["{unknown}", "{"]),
+            (&["m", "{flags}", "x"], "", &["m", "x"]),
+            (&["m", "{flags}", "x"], "a", &["m", "-s", "x"]),
+            (&["m", "{flags}", "-o", "{options}"], "ab", &["m", "-s", "-v", "-o", "ab"]),
         ];
         for (command, options, expected) in rows {
             assert_eq!(expanded(command, options), *expected);

@@ -14,6 +14,8 @@ pub struct Request {
     pub options: String,
     /// A file or pipe that holds the secret (password, key): read at launch, never before.
     pub secret: Option<PathBuf>,
+    /// What mount(8) tells its helpers besides options.
+    pub flags: Vec<HelperFlag>,
     pub client: ClientChoice,
     /// Instead of the definition's image.
     pub image: Option<String>,
@@ -26,6 +28,23 @@ pub struct Request {
     /// The mount namespace in which the target is, if it is not the caller's: the path of a descriptor.
     pub namespace: Option<PathBuf>,
     pub timeout: Duration,
+}
+
+/// For a client whose command has `{flags}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelperFlag {
+    /// Unknown options are no errors.
+    Sloppy,
+    Verbose,
+}
+
+impl HelperFlag {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sloppy => "-s",
+            Self::Verbose => "-v",
+        }
+    }
 }
 
 /// How the client definition is found.

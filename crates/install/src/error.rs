@@ -16,6 +16,8 @@ pub enum Error {
     HelpersImpossible { directory: PathBuf, reason: String },
     #[error("{name:?} is no name of a filesystem type")]
     NotAType { name: String },
+    #[error("a unit file cannot say {text:?}")]
+    NotForUnit { text: String },
     #[error("cannot {action} {path:?}")]
     File { action: &'static str, path: PathBuf, source: std::io::Error },
     #[error("cannot understand {path:?}, where we wrote down what we installed")]
@@ -40,6 +42,9 @@ impl Error {
                  (mount -o remount,rw /usr); or add the helpers to the system image, e.g. as a systemd-sysext"
             }
             Self::NotAType { .. } => "--helpers takes names such as nfs,glusterfs",
+            Self::NotForUnit { .. } => {
+                "control characters, and spaces or backslashes at an end, do not go into units: call `shorefast mount` from a script"
+            }
             Self::NotInstalled { .. } => "say where: --to DIR",
             Self::Left { .. } => "these were changed since, or hold what is not ours: look at them, and remove them by hand",
             Self::File { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => "run it as root",

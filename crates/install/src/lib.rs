@@ -8,6 +8,7 @@ pub mod uninstall;
 pub mod decide;
 pub mod wish;
 pub mod unit;
+pub mod mount_unit;
 pub mod place;
 pub mod manifest;
 pub mod host;

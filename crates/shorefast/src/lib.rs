@@ -15,6 +15,7 @@ pub mod front {
     pub mod umount_helper;
     pub mod called_as;
     pub mod internal;
+    pub mod mount_unit;
     pub mod outside;
     pub mod patience;
     pub mod places;

@@ -10,8 +10,8 @@ use shorefast_tests::client::store;
 use shorefast_tests::command::Running;
 use shorefast_tests::mountinfo::Mount;
 use shorefast_tests::processes::Process;
-use shorefast_tests::servers::{Gluster, Sshd};
-use shorefast_tests::{Host, Ran, command, mountinfo, wait};
+use shorefast_tests::servers::{Gluster, Sshd, Webdav};
+use shorefast_tests::{Client, Host, Ran, command, mountinfo, wait};
 
 use crate::{script, text, with_image};
 
@@ -164,6 +164,73 @@ fn bindfs_looks_like_the_installed_one() {
         assert_eq!(ours.stderr.is_empty(), native.stderr.is_empty(), "{ours:#?}\n{native:#?}");
     }
     assert!(ours[0].table.len() == 1 && ours[1].table.is_empty() && ours[4].code != Some(0), "{ours:#?}");
+    host.assert_nothing_left();
+}
+
+#[test]
+fn davfs_looks_like_the_installed_one() {
+    let Some(host) = Host::new() else { return };
+    let server = Webdav::start(&host);
+    fs::write(server.share.join("file"), "content").expect("the share can be written to");
+    // What the definition provides, the installed one finds in the same places.
+    let definition: toml::Table = with_image("davfs2").parse().expect("a definition of the tests");
+    for (path, content) in definition["provide"].as_table().expect("files") {
+        fs::write(path, content.as_str().expect("text")).expect("/etc is the test's own");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("/etc is the test's own");
+    }
+    host.define("davfs", &with_image("davfs2"));
+    let target = host.directory("target");
+    let (url, at) = (server.url(), text(&target));
+    fs::write("/etc/fstab", format!("{url} {at} davfs noauto,_netdev 0 0\n")).expect("/etc is the test's own");
+    host.settle();
+    let (native, ours) = both(
+        &host,
+        &["mount.davfs", "umount.davfs"],
+        &target,
+        &[
+            &["mount", "-t", "davfs", &url, at],
+            &["umount", at],
+            &["mount", "-t", "davfs", "-o", "ro,noexec", &url, at],
+            &["umount", at],
+            &["mount", at],
+            &["umount", "-a", "-t", "fuse"],
+            &["mount", "-t", "davfs", "ftp://127.0.0.1/", at],
+        ],
+    );
+    for (native, ours) in native.iter().zip(&ours) {
+        assert_eq!((ours.code, &ours.table), (native.code, &native.table), "{ours:#?}\n{native:#?}");
+        assert_eq!(ours.stderr.is_empty(), native.stderr.is_empty(), "{ours:#?}\n{native:#?}");
+    }
+    assert!(ours[0].table.len() == 1 && ours[1].table.is_empty() && ours[6].code != Some(0), "{ours:#?}");
+    host.assert_nothing_left();
+}
+
+/// What a helper gets to hear from mount(8), as long as it is not about options.
+#[test]
+fn a_client_hears_what_an_installed_helper_hears() {
+    let Some(host) = Host::new() else { return };
+    let target = host.directory("target");
+    let at = text(&target);
+    let says = "echo \"heard: $*\" >&2; exit 9";
+    host.install_helpers(&["mount.ours"]);
+    fs::write("/usr/sbin/mount.installed", format!("#!/bin/sh\n{says}\n")).expect("/usr/sbin is the test's own");
+    fs::set_permissions("/usr/sbin/mount.installed", fs::Permissions::from_mode(0o755)).expect("/usr/sbin is the test's own");
+    let image = Client::named("tmpfs").image_directory();
+    let says = toml::Value::String(says.to_owned());
+    let command = format!("[\"sh\", \"-c\", {says}, \"sh\", \"{{source}}\", \"{{target}}\", \"{{flags}}\", \"-o\", \"{{options}}\"]");
+    let definition = format!("types = [\"ours\"]\nkernel_types = [\"tmpfs\"]\nimage = \"dir:{}\"\ncommand = {command}\n", image.display());
+    host.define("ours", &definition);
+    for flags in [&[][..], &["-s"], &["-v"], &["-v", "-s"]] {
+        let [native, ours] = ["installed", "ours"].map(|fstype| {
+            let ran = run(&[&["mount", "-t", fstype, "-o", "ro,mine=1"], flags, &["none", at]].concat()).exits(9);
+            let heard = ran.stderr.lines().find_map(|line| line.strip_prefix("heard: ")).map(str::to_owned);
+            heard.unwrap_or_else(|| panic!("it heard nothing: {}", ran.stderr))
+        });
+        // The flags of the mount itself are ours to keep.
+        let native = native.replace("-o ro,mine=1", "-o mine=1,ro");
+        let ours = ours.replace("-o ro,mine=1", "-o mine=1,ro");
+        assert_eq!(ours, native, "{flags:?}");
+    }
     host.assert_nothing_left();
 }
 

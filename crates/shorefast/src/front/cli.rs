@@ -20,6 +20,7 @@ use crate::front::demo::{self, DemoArguments, Surroundings};
 use crate::front::doctor::{self, DoctorArguments};
 use crate::front::image::{self, ImageArguments};
 use crate::front::install::{self, InstallArguments, UninstallArguments};
+use crate::front::mount_unit;
 use crate::front::patience::Patience;
 use crate::front::places::{self, Places};
 use crate::front::show::{self, print};
@@ -136,6 +137,9 @@ struct MountArguments {
     /// Print the plan as JSON and do nothing; needs no root
     #[arg(long)]
     dry_run: bool,
+    /// Print a systemd unit that makes this mount, and do nothing; it needs /sbin/mount.TYPE (`install --helpers`)
+    #[arg(long, conflicts_with_all = ["client", "client_file", "image", "container", "mode", "dry_run", "secret_file", "secret_fd"])]
+    unit: bool,
     #[command(flatten)]
     patience: Patience,
     /// What to mount, as the client wants it: host:/path, //host/share, bucket, a directory
@@ -199,7 +203,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
 /// Good guesses only: a nest that nobody needs is thrown away.
 fn is_mount(arguments: &[OsString]) -> bool {
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
-    has("mount") && !has("--dry-run") && !has("--help") && !has("-h")
+    has("mount") && !has("--dry-run") && !has("--unit") && !has("--help") && !has("-h")
 }
 
 fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Result<ExitCode, Error> {
@@ -209,6 +213,7 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
         target: arguments.target,
         options: arguments.options.join(","),
         secret: secret_place(arguments.secret_file, arguments.secret_fd),
+        flags: Vec::new(),
         client: match (arguments.client, arguments.client_file) {
             (_, Some(file)) => ClientChoice::File(file),
             (Some(name), None) => ClientChoice::Named(name),
@@ -221,6 +226,9 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
         namespace: None,
         timeout: arguments.patience.limit(),
     };
+    if arguments.unit {
+        return mount_unit::write(&request);
+    }
     let plan = plan::make(&request, &Context { configuration: places.configuration()?, owner: places::owner() })?;
     if arguments.dry_run {
         print(&format!("{:#}\n", plan.to_json()));

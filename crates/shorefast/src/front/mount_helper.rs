@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use shorefast_engine::configuration::Configuration;
 use shorefast_engine::plan::{self, Context};
-use shorefast_engine::request::{ClientChoice, Request};
+use shorefast_engine::request::{ClientChoice, HelperFlag, Request};
 use shorefast_engine::{Error, client, mount};
 use shorefast_image::store::Network;
 
@@ -47,7 +47,7 @@ struct Words {
     /// The same as -o rw
     #[arg(short = 'w')]
     read_write: bool,
-    /// Accepted: unknown options are the client's to judge
+    /// Unknown options are no errors, as far as the client knows the word
     #[arg(short)]
     sloppy: bool,
     /// Accepted: nobody writes an mtab
@@ -88,6 +88,7 @@ impl Words {
             target: self.target.clone(),
             options: self.options.into_iter().chain(flags).collect::<Vec<_>>().join(","),
             secret: None,
+            flags: [self.sloppy.then_some(HelperFlag::Sloppy), self.verbose.then_some(HelperFlag::Verbose)].into_iter().flatten().collect(),
             client: ClientChoice::ByType,
             image: None,
             container: None,

@@ -102,6 +102,7 @@ impl Words {
             target: target.into(),
             options: self.options.into_iter().chain(read_only).collect::<Vec<_>>().join(","),
             secret: None,
+            flags: Vec::new(),
             client: ClientChoice::ByType,
             image: None,
             container: None,
