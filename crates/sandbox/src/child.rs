@@ -106,7 +106,11 @@ fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_name
 
 /// All that is the same for every client: done while the launching process still plans. Gives the
 /// filter that comes last, for the usual client, if there is to be one.
-fn prepare(shape: Shape, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<Option<(AbstractSockets, Vec<libc::sock_filter>)>> {
+fn prepare(
+    shape: Shape,
+    furniture: Furniture,
+    small_namespace: Option<OwnedFd>,
+) -> Result<Option<(AbstractSockets, Vec<libc::sock_filter>)>> {
     // What the caller left open is not ours to pass on.
     sys::process::close_all_on_exec()?;
     // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.

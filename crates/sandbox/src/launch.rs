@@ -22,11 +22,12 @@ use crate::child;
 use crate::client::Client;
 use crate::container::Container;
 use crate::error::Error;
-use crate::files;
-use crate::orders::{Descriptors, Entry, Furniture, Orders, ReadFile, ShownPlace, SourceKind};
-use crate::root;
-use crate::spec::{IDS_PER_NAMESPACE, INIT_INSIDE, Identity, Ids, Processes, Rights, SOURCE, Shape, Shown, Spec};
+use crate::furnish::{self, Furnishing};
+use crate::orders::{Descriptors, Furniture, Orders, ShownPlace, SourceKind};
+use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, SOURCE, Shape, Shown, Spec};
 use crate::talk::{self, Word};
+
+pub use crate::furnish::Root;
 
 /// A sandbox that waits for its orders, set up while the caller still plans. Dropped: gone.
 #[derive(Debug)]
@@ -50,15 +51,6 @@ pub struct Surroundings<'a> {
     /// The program of pid 1.
     pub program: &'a OwnedFd,
     pub deadline: Instant,
-}
-
-/// Where the client's files come from.
-#[derive(Clone, Copy, Debug)]
-pub enum Root<'a> {
-    /// The image's root filesystem.
-    Image(&'a Path),
-    /// The container that the nest was made in.
-    Container(&'a Container),
 }
 
 /// The search path inside: the union of what distributions use.
@@ -184,14 +176,6 @@ impl Launching<'_> {
         &self.namespace
     }
 
-    /// The same for a client that nobody has to hear.
-    pub fn complete_unheard(self) -> Result<Client, Error> {
-        let Self { client, around, .. } = self;
-        expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
-        talk::say(client.control(), talk::GO).map_err(Error::Start)?;
-        Ok(client)
-    }
-
     /// Waits until the client is being executed. With it comes what hears its calls.
     pub fn complete(self) -> Result<(Client, OwnedFd), Error> {
         let Self { client, namespace, source, spec, around } = self;
@@ -210,6 +194,14 @@ impl Launching<'_> {
             _ => unreachable!("expect lets only this word through"),
         }
     }
+
+    /// The same for a client that nobody has to hear.
+    pub fn complete_unheard(self) -> Result<Client, Error> {
+        let Self { client, around, .. } = self;
+        expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
+        talk::say(client.control(), talk::GO).map_err(Error::Start)?;
+        Ok(client)
+    }
 }
 
 fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
@@ -222,7 +214,8 @@ fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
 }
 
 fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) -> Result<(Orders, Descriptors), Error> {
-    let Furnishing { entries, trees, files, furniture, owner, init_id, users, environment: given } = furnish(spec, around)?;
+    let Furnishing { entries, trees, files, furniture, owner, init_id, users, environment: given } =
+        furnish::from(spec, around.root, around.ids, around.deadline)?;
     let environment = environment(spec, given);
     let orders = Orders {
         identity: spec.identity,
@@ -264,73 +257,6 @@ fn shown_tree(shown: &Shown) -> Result<OwnedFd, Error> {
     let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(set), private: true, ..Attributes::default() }).map_err(fail)?;
     Ok(tree)
-}
-
-/// What differs between an image and a container.
-struct Furnishing {
-    entries: Vec<Entry>,
-    trees: Vec<OwnedFd>,
-    files: Vec<ReadFile>,
-    furniture: Furniture,
-    owner: u32,
-    init_id: u32,
-    users: Option<OwnedFd>,
-    environment: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-fn furnish(spec: &Spec, around: &Surroundings<'_>) -> Result<Furnishing, Error> {
-    match around.root {
-        Root::Image(path) => {
-            let fail = |source| Error::Root { path: path.to_owned(), source };
-            let image = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-            let image = sys::call(|| format!("open({path:?})"), image).map_err(fail)?;
-            let (entries, trees) = match spec.shape().rights {
-                Rights::None => root::image_entries(&image),
-                // Restricted once they are attached.
-                Rights::All => root::plain_image_entries(&image),
-            }
-            .map_err(fail)?;
-            Ok(Furnishing {
-                entries,
-                trees,
-                files: files::read(spec, &image, around.ids, around.deadline)?,
-                furniture: Furniture::Full,
-                owner: around.ids.client(spec.identity),
-                init_id: if spec.identity == Identity::UserNamespace { INIT_INSIDE } else { around.ids.init(spec.identity) },
-                users: None,
-                environment: Vec::new(),
-            })
-        }
-        Root::Container(container) => {
-            let (entries, trees) = {
-                let home = Home::here().map_err(Error::ContainerFiles)?;
-                let _visit = home.visit(container.mounts.as_fd()).map_err(Error::ContainerFiles)?;
-                root::container_entries().map_err(Error::ContainerFiles)?
-            };
-            let users =
-                container.users.as_ref().map(|users| sys::call(|| "dup()".into(), users.try_clone())).transpose().map_err(Error::Start)?;
-            Ok(Furnishing {
-                entries,
-                trees,
-                files: files::read_given(spec, around.deadline)?,
-                furniture: Furniture::Sparse,
-                owner: container.root,
-                init_id: match (&users, container.has_spare_user) {
-                    (None, _) => around.ids.init(spec.identity),
-                    (Some(_), true) => INIT_INSIDE,
-                    (Some(_), false) => 0,
-                },
-                users,
-                environment: container.environment.clone(),
-            })
-        }
-    }
-}
-
-impl Root<'_> {
-    fn joins_users(&self) -> bool {
-        matches!(self, Root::Container(container) if container.users.is_some())
-    }
 }
 
 /// A host path for the client to see, held as a detached mount.
