@@ -31,7 +31,7 @@ const SCENARIOS: &[Scenario] = &[
     ("kubelet restarts under running I/O", upgrade::restart_kubelet),
     ("the DaemonSet is upgraded under running I/O, new mounts use the new version", upgrade::daemon_set),
     ("a wrong volume name gives an event that says what is wrong", volumes::wrong_name),
-    ("nfs reaches the client and fails on this kernel with one clear sentence", volumes::nfs),
+    ("nfs fails on this kernel, which lacks it, with one clear sentence", volumes::nfs),
     ("deleting the pods leaves nothing", volumes::nothing_left),
     ("removing the DaemonSet and uninstalling leaves nothing", deploy::removal),
 ];

@@ -85,7 +85,7 @@ pub(super) fn nfs(node: &mut Node) -> Result<String> {
     }
     node.start_pod("nfs", "nfs: {server: 10.99.0.1, path: /export}", "true")?;
     let complaint = node.complaint_about("nfs")?;
-    let clear = complaint.matches("this kernel lacks the filesystem").count() == 1;
+    let clear = complaint.matches("this kernel has no filesystem nfs").count() == 1;
     ensure!(clear, "the event does not say it in one sentence: {complaint}");
     node.delete_pods(&["nfs"])?;
     Ok(last_lines(&complaint))
