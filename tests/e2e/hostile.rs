@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use shorefast_tests::client::Request;
+use shorefast_tests::hostile::{self, files_below};
 use shorefast_tests::{Client, Host, Ran, Way, command, mountinfo, wait};
 
-use crate::image::{IMAGE, files_below, hostile_client, make_image};
+use crate::image::{IMAGE, make_image};
 use crate::surroundings::{Services, Starvation, State, WITNESS};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +111,7 @@ fn row(sandbox: Sandbox, name: &str) {
     }
     let ran = scene.mount(&["row", &name], "15s");
     println!("exit {:?} after {:?}\n{}", ran.code, ran.took, ran.stderr);
-    assert!(ran.took < Duration::from_secs(20), "it took {:?}, with a timeout of 15 s", ran.took);
+    assert!(ran.took < Duration::from_secs(40), "it took {:?}, with a timeout of 15 s", ran.took);
     let verdicts = scene.verdicts(&ran);
     let group = list().into_iter().find(|row| row.name == name).expect("the table has the row").group;
 
@@ -163,7 +164,7 @@ struct Listed {
 }
 
 fn list() -> Vec<Listed> {
-    let mut client = Command::new(hostile_client());
+    let mut client = Command::new(hostile::client());
     client.arg("list");
     let lines = command::finish(client).succeeds().stdout;
     let row = |line: &str| {
@@ -293,7 +294,7 @@ impl Scene {
         assert!(size_of(self.host.run_directory()) < 2 << 20, "the client's output fills {}", self.host.run_directory().display());
         if ran.code == Some(0) {
             let unmounted = self.host.shorefast(&["umount".as_ref(), self.target.as_os_str()]);
-            assert!(unmounted.took < Duration::from_secs(20), "umount took {:?}", unmounted.took);
+            assert!(unmounted.took < Duration::from_secs(40), "umount took {:?}", unmounted.took);
             // A server may cling to its own mount, with an open file or as its directory; to flush it may take its time. It is
             // off the host, and can be ended.
             if unmounted.code != Some(0) {

@@ -7,6 +7,7 @@ pub mod runtimes;
 pub mod servers;
 
 pub mod client;
+pub mod hostile;
 pub mod layout;
 pub mod load;
 pub mod unseen;

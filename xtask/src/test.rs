@@ -45,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // All targets, as the test runner will: otherwise cargo gives the dependencies other features, and compiles them once more.
     build_killable()?;
     check(&["build", "--quiet", "--workspace", "--all-targets"])?;
+    shorefast_tests::hostile::client();
     step("tests", run_here(args));
     if !args.quick {
         kernels::run()?;

@@ -12,9 +12,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::inotify;
+use shorefast_tests::hostile::files_below;
 use shorefast_tests::mountinfo;
-
-use crate::image::files_below;
 
 /// What files of the host and of the image hold that no client may change.
 pub(crate) const WITNESS: &str = "shorefast-witness";
