@@ -81,7 +81,7 @@ impl Scene {
             Access::ReadWrite => {
                 fs::write(&answer, ANSWER).expect("the mount can be written to");
                 assert_eq!(fs::read(self.server.share.join("answer")).expect("the server has it"), ANSWER);
-                command::run(&["flock", "--exclusive", "--timeout", "5", text(&answer), "true"]);
+                command::run(&["flock", "--exclusive", "--timeout", "30", text(&answer), "true"]);
                 fs::remove_file(&answer).expect("a file can be removed");
             }
         }

@@ -89,7 +89,7 @@ fn use_it(scene: &Scene, request: &Request<'_>, way: Way, access: Access) -> Sho
             fs::write(&answer, ANSWER).expect("the mount can be written to");
             let below = if mount.source.to_string_lossy().ends_with("/sub") { "sub/answer" } else { "answer" };
             assert_eq!(fs::read(scene.server.share.join(below)).expect("the server has it"), ANSWER);
-            command::run(&["flock", "--exclusive", "--timeout", "5", text(&answer), "true"]);
+            command::run(&["flock", "--exclusive", "--timeout", "30", text(&answer), "true"]);
             fs::remove_file(&answer).expect("a file can be removed");
         }
     }

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let binary = std::fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?;
     matrix::make_images()?;
     let ourselves = std::env::current_exe().context("cannot find our own program")?;
-    println!("| kernel | what | native p50 | shorefast p50 | ratio | goal ≤ {GOAL} |\n|---|---|---|---|---|---|");
+    println!("| kernel | what | native p50 (p99) | shorefast p50 (p99) | ratio of p50 | goal ≤ {GOAL} |\n|---|---|---|---|---|---|");
     for kernel in KERNELS.iter().filter(|kernel| args.kernel.is_empty() || args.kernel.iter().any(|one| one == kernel.version)) {
         let words =
             ["env", &format!("SHOREFAST_BIN={}", binary.display()), &ourselves.display().to_string(), "bench-kernels", "--inside", "--n"];
@@ -66,6 +66,9 @@ struct Case<'a> {
 
 fn measure(n: usize) -> Result<()> {
     let host = Host::new().context("the bench runs where the tests do")?;
+    // A guest in user mode takes its time for every new process and page, of which we have more than the native client.
+    let starts = (0..n).map(|_| timed(&mut Command::new("true"))).collect::<Result<Vec<_>>>()?;
+    println!("| `true`, for comparison | {:.1} ({:.1}) ms | | | |", percentile(&starts, 50), percentile(&starts, 99));
     let server = Nfsd::start(&host);
     host.offer_packages();
     let target = host.directory("target");
@@ -98,10 +101,11 @@ fn compare(host: &Host, case: &Case<'_>, target: &Path, n: usize) -> Result<()> 
             }
         }
     }
-    let (native, ours) = (p50(&native[1..]), p50(&ours[1..]));
-    let ratio = ours / native;
+    let (native, ours) = (&native[1..], &ours[1..]);
+    let ratio = percentile(ours, 50) / percentile(native, 50);
     let verdict = if ratio <= GOAL { "met" } else { "missed" };
-    println!("| {} | {native:.1} ms | {ours:.1} ms | {ratio:.2} | {verdict} |", case.what);
+    let both = |values: &[f64]| format!("{:.1} ({:.1}) ms", percentile(values, 50), percentile(values, 99));
+    println!("| {} | {} | {} | {ratio:.2} | {verdict} |", case.what, both(native), both(ours));
     Ok(())
 }
 
@@ -133,8 +137,9 @@ fn run_quietly(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-fn p50(values: &[f64]) -> f64 {
+fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(place).copied().unwrap_or(f64::NAN)
 }
