@@ -39,7 +39,11 @@ fn take(arguments: &[OsString], variable: Option<OsString>) -> Taken {
             rest.push(word.clone());
             rest.extend(words.by_ref().cloned());
         } else if word == FLAG {
-            host_proc = words.next().map(PathBuf::from);
+            match words.next() {
+                Some(path) => host_proc = Some(PathBuf::from(path)),
+                // Left to whoever says what a flag lacks.
+                None => rest.push(word.clone()),
+            }
         } else if let Some(path) = word.as_bytes().strip_prefix(b"--host-proc=") {
             host_proc = Some(PathBuf::from(OsStr::from_bytes(path)));
         } else {
@@ -68,6 +72,7 @@ mod tests {
             Row { arguments: &["s", "list"], variable: Some(""), host_proc: None, rest: &["s", "list"] },
             Row { arguments: &["s", "--host-proc", "/q", "list"], variable: Some("/p"), host_proc: Some("/q"), rest: &["s", "list"] },
             Row { arguments: &["s", "list", "--host-proc=/q"], variable: None, host_proc: Some("/q"), rest: &["s", "list"] },
+            Row { arguments: &["s", "list", "--host-proc"], variable: None, host_proc: None, rest: &["s", "list", "--host-proc"] },
             Row { arguments: &["s", "--", "--host-proc", "/x"], variable: None, host_proc: None, rest: &["s", "--", "--host-proc", "/x"] },
         ];
         for Row { arguments, variable, host_proc, rest } in rows {
