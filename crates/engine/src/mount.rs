@@ -15,7 +15,7 @@ use crate::attach::{self, Target};
 use crate::error::Error;
 use crate::keeper::{FilesystemEnd, Keeper};
 use crate::kill_point::{self, Point};
-use crate::lodging::{self, Lodging};
+use crate::lodging::{self, House, Lodging};
 use crate::maker::Maker;
 use crate::plan::ClientPlan;
 use crate::record::{Begun, Process, Record, Records};
@@ -80,9 +80,8 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     };
     let log = records.log(&begun.id);
     let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target };
-    let commit = |mounted: &Mounted| {
-        begun.commit(&Record { image: house.name(plan), ..describe(plan, &target, &begun, mounted, &client, &keeper, &cgroup.0)? })
-    };
+    let parts = Parts { plan, house: &house, target: &target, begun: &begun, client: &client, keeper: &keeper, cgroup: &cgroup.0 };
+    let commit = |mounted: &Mounted| begun.commit(&parts.describe(mounted)?);
     serve::until_complete(&client, &mut maker, &terms, commit)?;
     let mounted = maker.finish().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
@@ -120,35 +119,41 @@ fn release_kernel_mount(keeper: Keeper, end: Option<FilesystemEnd>, mounted: &Mo
     }
 }
 
-fn describe(
-    plan: &ClientPlan,
-    target: &Target,
-    begun: &Begun<'_>,
-    mounted: &Mounted,
-    client: &Client,
-    keeper: &Keeper,
-    cgroup: &Cgroup,
-) -> Result<Record, Error> {
-    let init = Process::of(client.pid().as_raw_nonzero().get()).filter(|_| mounted.is_fuse);
-    Ok(Record {
-        id: begun.id.clone(),
-        target: target.path.clone(),
-        source: std::ffi::OsString::from_vec(mounted.source.clone()),
-        fstype: mounted.fstype.clone(),
-        client: plan.client.clone(),
-        image: plan.root.to_string(),
-        digest: begun.digest,
-        mode: plan.mode.to_string(),
-        since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        mount: mounted.identity.into(),
-        namespace: target.namespace()?,
-        init,
-        keeper: keeper.process(),
-        host_processes: Record::shares_processes(plan.spec.processes),
-        cgroup: cgroup.clone(),
-        keep_dead: Record::keeps_dead(plan.on_exit),
-        uses_services: mounted.uses_services,
-    })
+/// What a record tells of.
+struct Parts<'a> {
+    plan: &'a ClientPlan,
+    house: &'a House,
+    target: &'a Target,
+    begun: &'a Begun<'a>,
+    client: &'a Client,
+    keeper: &'a Keeper,
+    cgroup: &'a Cgroup,
+}
+
+impl Parts<'_> {
+    fn describe(&self, mounted: &Mounted) -> Result<Record, Error> {
+        let Self { plan, house, target, begun, client, keeper, cgroup } = self;
+        let init = Process::of(client.pid().as_raw_nonzero().get()).filter(|_| mounted.is_fuse);
+        Ok(Record {
+            id: begun.id.clone(),
+            target: target.path.clone(),
+            source: std::ffi::OsString::from_vec(mounted.source.clone()),
+            fstype: mounted.fstype.clone(),
+            client: plan.client.clone(),
+            image: house.name(plan),
+            digest: begun.digest,
+            mode: plan.mode.to_string(),
+            since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            mount: mounted.identity.into(),
+            namespace: target.namespace()?,
+            init,
+            keeper: keeper.process(),
+            host_processes: Record::shares_processes(plan.spec.processes),
+            cgroup: (*cgroup).clone(),
+            keep_dead: Record::keeps_dead(plan.on_exit),
+            uses_services: mounted.uses_services,
+        })
+    }
 }
 
 /// Dropped: the groups go, once their processes have.
