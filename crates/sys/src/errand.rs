@@ -309,21 +309,22 @@ mod tests {
     use super::*;
     use std::os::unix::ffi::OsStrExt as _;
 
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_millis(200)
+    /// No test waits that long, however busy the machine is.
+    fn in_time() -> Instant {
+        Instant::now() + Duration::from_secs(60)
     }
 
     #[test]
     fn an_answer_arrives() {
-        let file = open(Path::new("/proc/self/status"), OFlags::RDONLY, soon());
+        let file = open(Path::new("/proc/self/status"), OFlags::RDONLY, in_time());
         assert!(matches!(file, Errand::Done(_)), "{file:?}");
-        let text = read(Path::new("/proc/self/comm"), 100, soon());
+        let text = read(Path::new("/proc/self/comm"), 100, in_time());
         assert!(matches!(&text, Errand::Done(bytes) if !bytes.is_empty()), "{text:?}");
     }
 
     #[test]
     fn an_error_arrives() {
-        let missing = open(Path::new("/nonexistent/file"), OFlags::PATH, soon());
+        let missing = open(Path::new("/nonexistent/file"), OFlags::PATH, in_time());
         assert!(matches!(&missing, Errand::Failed(error) if error.errno() == Errno::NOENT), "{missing:?}");
     }
 
@@ -332,16 +333,14 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("errand-{}", std::process::id()));
         let fifo = CString::new(directory.as_os_str().as_bytes()).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, fifo.as_c_str(), rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        let start = Instant::now();
-        let late = read(&directory, 100, soon());
+        let late = read(&directory, 100, Instant::now() + Duration::from_millis(50));
         assert!(matches!(late, Errand::Late), "{late:?}");
-        assert!(start.elapsed() < Duration::from_secs(2));
         std::fs::remove_file(directory).unwrap();
     }
 
     #[test]
     fn too_much_is_seen_as_too_much() {
-        let zero = read(Path::new("/dev/zero"), 10, soon());
+        let zero = read(Path::new("/dev/zero"), 10, in_time());
         assert!(matches!(&zero, Errand::Done(bytes) if bytes.len() == 11), "{zero:?}");
     }
 
@@ -365,7 +364,7 @@ mod tests {
                 _ => Err(Errno::EXIST),
             }
         };
-        let answer = run(String::new, &[kept], soon(), ask);
+        let answer = run(String::new, &[kept], in_time(), ask);
         assert!(matches!(answer, Errand::Done(())), "{answer:?}");
     }
 }
