@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use shorefast_tests::client::{packages, store};
+use shorefast_tests::path::text;
 use shorefast_tests::{Host, mountinfo, wait};
 
 const BUILT_IN: [&str; 10] = ["bindfs", "ceph", "ceph-fuse", "cifs", "davfs", "glusterfs", "nfs", "rclone", "s3fs", "sshfs"];
@@ -164,8 +165,4 @@ mod demo {
 fn the_local_archive_is_there() {
     // Without it the tests above would have nothing to make images from.
     assert!(packages().join("dists").is_dir(), "run `cargo xtask setup`");
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }

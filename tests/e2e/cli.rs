@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use shorefast_tests::client::{Request, Way};
+use shorefast_tests::path::text;
 use shorefast_tests::{Client, Host, Ran, command, mountinfo};
 
 fn as_nobody(host: &Host, arguments: &[OsString]) -> Ran {
@@ -196,10 +197,6 @@ fn bad_input_gets_a_clear_error_and_changes_nothing() {
         assert_eq!(mountinfo::at(&target), [], "{}", row.name);
         host.assert_nothing_left();
     }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }
 
 #[test]

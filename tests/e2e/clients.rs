@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use shorefast_tests::client::Request;
+use shorefast_tests::path::text;
 use shorefast_tests::servers::{Gluster, S3, Sshd, Webdav};
 use shorefast_tests::{Client, Host, Way, command, mountinfo, wait};
 
@@ -47,10 +48,6 @@ fn mounts_reads_writes_unmounts(
 
 fn in_directory(directory: &Path) -> impl Fn(&str) -> Option<Vec<u8>> {
     move |name| fs::read(directory.join(name)).ok()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }
 
 fn greet(directory: &Path) -> PathBuf {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
+use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
 use shorefast_tests::runtimes::{Kind, Runtime};
 use shorefast_tests::{Host, Ran, command, mountinfo, wait};
@@ -14,10 +15,6 @@ const DEFINITION: &str =
     "types = [\"inside\"]\nkernel_types = [\"fuse\"]\ncommand = [\"bindfs\", \"-o\", \"{options}\", \"{source}\", \"{target}\"]\n";
 
 const DATA: &str = "/var/data";
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
-}
 
 fn define(more: &str) {
     fs::create_dir_all("/etc/shorefast/clients.d").expect("a writable /etc");

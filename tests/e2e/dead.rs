@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use shorefast_tests::client::{Request, Way, images, store};
 use shorefast_tests::command::Running;
+use shorefast_tests::path::text;
 use shorefast_tests::processes::{self, Process};
 use shorefast_tests::servers::{Gluster, Nfsd, S3, Samba, Sshd, Webdav, nfsd, samba};
 use shorefast_tests::skip::skip;
@@ -385,8 +386,4 @@ fn a_target_behind_a_dead_mount_is_refused_in_time() {
     assert!(ran.took < MOUNT_WITHIN, "{:?}", ran.took);
     scene.unmount("after", Fault::Paused);
     scene.nothing_is_left();
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }

@@ -7,9 +7,8 @@ mod helpers;
 #[path = "fronts/mounter.rs"]
 mod mounter;
 
-use std::path::Path;
-
 use shorefast_tests::Client;
+use shorefast_tests::path::text;
 
 /// A whole definition for a client of tests/clients, as an administrator would write it: with its image.
 fn with_image(client: &'static str) -> String {
@@ -26,8 +25,4 @@ fn script(script: &str) -> String {
         "types = [\"script\"]\nkernel_types = [\"tmpfs\"]\nimage = \"dir:{}\"\ncommand = [\"sh\", \"-c\", {script}, \"sh\", \"{{target}}\", \"{{options}}\"]\n",
         image.display()
     )
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }

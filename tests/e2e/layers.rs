@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use shorefast_tests::client::Request;
 use shorefast_tests::command::{self, Running};
+use shorefast_tests::path::text;
 use shorefast_tests::skip::skip;
 use shorefast_tests::{Client, Host, Way, wait};
 
@@ -60,10 +61,6 @@ fn tools_missing() -> bool {
 
 fn is_installed(tool: &str) -> bool {
     ["/usr/bin", "/usr/sbin", "/bin"].iter().any(|directory| Path::new(directory).join(tool).exists())
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("paths of this test are text")
 }
 
 /// The digest that an import printed, and where the image is now.

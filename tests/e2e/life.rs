@@ -3,11 +3,12 @@
 //! That stdout and stderr reach their end when `mount` returns is checked by every test that mounts: the harness waits for it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use shorefast_tests::client::{Request, Way};
+use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
 use shorefast_tests::{Client, Host, Ran, command, mountinfo, wait};
 
@@ -30,10 +31,6 @@ fn mounted(more_keys: &str) -> Option<Mounted> {
     let daemon = Process { pid: u32::try_from(pid).expect("a pid") };
     assert_eq!(daemon.status("Name").as_deref(), Some("bindfs"));
     Some(Mounted { host, target, daemon })
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }
 
 #[test]

@@ -2,16 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::process::Signal;
 use shorefast_tests::client::{Request, Way};
+use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
 use shorefast_tests::{Client, Host, command, mountinfo, wait};
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
-}
 
 /// What a dry run says of the mode.
 fn chosen(host: &Host, arguments: &[&str]) -> (String, String) {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use shorefast_tests::client::Request;
 use shorefast_tests::mountinfo::Mount;
+use shorefast_tests::path::text;
 use shorefast_tests::servers::{Nfsd, nfsd};
 use shorefast_tests::skip::skip;
 use shorefast_tests::{Client, Host, Way, command, mountinfo};
@@ -420,8 +421,4 @@ fn a_kernel_without_nfs_is_named() {
     let said = host.shorefast(&["mount", "-t", "nfs", "192.0.2.1:/", text(&target)]).exits(32).says("this kernel has no filesystem nfs");
     assert!(said.took.as_secs() < 5, "{:?}", said.took);
     host.assert_nothing_left();
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }

@@ -1,8 +1,9 @@
 //! Images to push and to import, made by umoci: every step is a layer, as in anybody's image.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::path::text;
 use crate::{Host, command};
 
 /// An OCI layout with the images that a test made.
@@ -51,8 +52,4 @@ pub fn noise(length: usize, seed: u64) -> Vec<u8> {
         state
     };
     std::iter::repeat_with(|| next().to_le_bytes()).flatten().take(length).collect()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }

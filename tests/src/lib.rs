@@ -21,6 +21,7 @@ pub mod processes;
 
 pub mod command;
 mod isolation;
+pub mod path;
 pub mod skip;
 pub mod wait;
 

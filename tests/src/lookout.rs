@@ -10,17 +10,12 @@ use std::thread::JoinHandle;
 #[derive(Debug)]
 pub struct Lookout {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Seen>,
+    /// Where the word was seen: `file of process (name): text`
+    thread: JoinHandle<BTreeSet<String>>,
 }
 
-/// Where a word was seen.
-#[derive(Debug, Default)]
-pub struct Seen {
-    /// `file of process (name): text`
-    pub places: BTreeSet<String>,
-    /// How often all processes were looked at: a lookout that slept has seen nothing.
-    pub rounds: u32,
-}
+/// A lookout that slept has seen nothing.
+const ROUNDS: u32 = 3;
 
 impl Lookout {
     /// `except`: the process whose own command line the test has chosen.
@@ -28,17 +23,18 @@ impl Lookout {
         let stop = Arc::new(AtomicBool::new(false));
         let (told, word) = (Arc::clone(&stop), word.to_owned());
         let look = move || {
-            let mut seen = Seen::default();
-            while !told.load(Ordering::Relaxed) {
-                look_once(&word, except, &mut seen.places);
-                seen.rounds += 1;
+            let (mut places, mut rounds) = (BTreeSet::new(), 0);
+            while rounds < ROUNDS || !told.load(Ordering::Relaxed) {
+                look_once(&word, except, &mut places);
+                rounds += 1;
             }
-            seen
+            places
         };
         Self { stop, thread: std::thread::spawn(look) }
     }
 
-    pub fn finish(self) -> Seen {
+    /// It has looked at everybody since it was started, more than once.
+    pub fn finish(self) -> BTreeSet<String> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("a lookout does not panic")
     }
@@ -53,6 +49,28 @@ fn look_once(word: &str, except: Option<u32>, places: &mut BTreeSet<String>) {
                 let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
                 places.insert(format!("{file} of {pid} ({}): {}", name.trim(), String::from_utf8_lossy(&bytes).replace('\0', " ")));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    #[test]
+    fn a_word_is_seen_wherever_it_stands() {
+        let word = format!("lookout-{}", std::process::id());
+        let mut commands = [Command::new("sleep"), Command::new("sleep")];
+        commands[0].arg0(&word).arg("60");
+        commands[1].env("WORD", &word).arg("60");
+        for (mut command, file) in commands.into_iter().zip(["cmdline", "environ"]) {
+            let mut child = command.spawn().expect("sleep can be started");
+            let [seen, not_seen] = [None, Some(child.id())].map(|except| Lookout::start(&word, except).finish());
+            child.kill().and_then(|()| child.wait()).expect("a child can be ended");
+            assert!(seen.len() == 1 && seen.iter().all(|place| place.starts_with(file)), "{seen:?}");
+            assert!(not_seen.is_empty(), "{not_seen:?}");
         }
     }
 }

@@ -9,14 +9,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use shorefast_tests::load::Load;
+use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
 use shorefast_tests::{Client, Host, Ran, command};
 
 const PROGRAM: &str = "/srv/node/shorefast";
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
-}
 
 fn shorefast(arguments: &[&str]) -> Ran {
     let mut command = Command::new(PROGRAM);

@@ -9,6 +9,7 @@ use std::process::Command;
 use rustix::fs::{XattrFlags, setxattr};
 
 use super::Server;
+use crate::path::text;
 use crate::{Host, command, wait};
 
 /// gluster refuses loopback addresses for a brick's host.
@@ -71,10 +72,6 @@ fn brick(host: &Host) -> PathBuf {
     let volume = brick.join("volume");
     fs::create_dir(&volume).expect("cannot create the brick's directory");
     volume
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }
 
 fn gluster(arguments: &[&str]) -> Result<(), String> {

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::Server;
 use crate::Host;
+use crate::path::text;
 
 /// Of the user `root`.
 pub const PASSWORD: &str = "correct=horse+battery";
@@ -79,8 +80,4 @@ fn add_user(configuration: &Path, user: &str, password: &str) {
     drop(input);
     let output = child.wait_with_output().expect("smbpasswd can be waited for");
     assert!(output.status.success(), "smbpasswd: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our own paths are text")
 }
