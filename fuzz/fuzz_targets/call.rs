@@ -74,7 +74,7 @@ fn policy(rules: &Rules) -> Policy {
         mounts: 1,
         flags: rules.caller_flags.into(),
         owner: OWNER,
-        services: None,
+        services: Vec::new(),
         source_seen_as: rules.alias.then(|| SourceAlias { inside: b"/shorefast/source".to_vec(), outside: b"/srv/data".to_vec() }),
     }
 }

@@ -1,6 +1,9 @@
 //! NFS against the kernel's own server, beside the natively installed mount.nfs in the same run: what that gets is what must come
 //! out. They need a kernel with NFS: `cargo xtask e2e-kernels`.
 
+#[path = "nfs/kerberos.rs"]
+mod kerberos;
+
 use std::fs;
 use std::path::Path;
 
@@ -30,11 +33,15 @@ impl Scene {
         }
         let host = Host::new()?;
         let server = Nfsd::start(&host);
+        Some(Self::with(host, server))
+    }
+
+    fn with(host: Host, server: Nfsd) -> Self {
         fs::create_dir(server.share.join("sub")).expect("the share can be written to");
         for place in ["greeting", "sub/greeting"] {
             fs::write(server.share.join(place), GREETING).expect("the share can be written to");
         }
-        Some(Self { host, server, client: Client::named("nfs") })
+        Self { host, server, client: Client::named("nfs") }
     }
 
     fn request(&self, fstype: &'static str, source: &str, options: &str) -> Request<'_> {

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::{apt, archive, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 36] = [
+const PACKAGES: [&str; 38] = [
     "apache2-utils",
     "apt-utils",
     "attr",
@@ -24,6 +24,8 @@ const PACKAGES: [&str; 36] = [
     "glusterfs-server",
     "gnupg",
     "iproute2",
+    "krb5-admin-server",
+    "krb5-kdc",
     "mmdebstrap",
     "musl-tools",
     "nfs-common",

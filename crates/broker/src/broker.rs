@@ -13,7 +13,7 @@ use crate::call::{self, Call, MountCall};
 use crate::error::{Error, Refusal};
 use crate::memory::Memory;
 use crate::perform;
-use crate::policy::Policy;
+use crate::policy::{Policy, Start};
 use crate::view::View;
 
 /// Answers a client's mount and umount calls until its mount is complete.
@@ -27,15 +27,28 @@ pub struct Broker<'a> {
     mounted: Option<Mounted>,
     refused: Vec<Refusal>,
     services: Option<Services<'a>>,
-    services_failed: Option<String>,
+    services_failed: Option<ServicesFailed>,
 }
 
-/// Starts what the client's mount needs beside it, or says why not.
-struct Services<'a>(&'a mut (dyn FnMut() -> Result<(), String> + 'a));
+/// Services that do not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicesFailed {
+    pub names: Vec<String>,
+    pub problem: String,
+}
+
+/// Starts those of the client's services that it is given the names of, or says why not.
+pub type StartServices<'a> = dyn FnMut(&[String]) -> Result<(), String> + 'a;
+
+struct Services<'a> {
+    start: &'a mut StartServices<'a>,
+    /// Once each: a client that asks again gets no other answer.
+    started: Vec<String>,
+}
 
 impl std::fmt::Debug for Services<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Services")
+        write!(out, "Services({:?})", self.started)
     }
 }
 
@@ -48,8 +61,8 @@ pub struct Mounted {
     pub source: Vec<u8>,
     /// Served by the client, in contrast to a kernel filesystem, which outlives it.
     pub is_fuse: bool,
-    /// It needs the client's services as long as it lives.
-    pub uses_services: bool,
+    /// Those of the client's services that it needs as long as it lives.
+    pub services: Vec<String>,
 }
 
 /// A client that floods us with bad calls must not fill our memory with reasons.
@@ -61,9 +74,9 @@ impl<'a> Broker<'a> {
         Self { listener, policy, view, deadline, made: 0, mounted: None, refused: Vec::new(), services: None, services_failed: None }
     }
 
-    /// Whom the client's asking for services reaches.
-    pub fn with_services(mut self, start: &'a mut (dyn FnMut() -> Result<(), String> + 'a)) -> Self {
-        self.services = Some(Services(start));
+    /// Who is told to start the client's services.
+    pub fn with_services(mut self, start: &'a mut StartServices<'a>) -> Self {
+        self.services = Some(Services { start, started: Vec::new() });
         self
     }
 
@@ -81,9 +94,9 @@ impl<'a> Broker<'a> {
         &self.refused
     }
 
-    /// Why the services that the client asked for do not run. It cannot mount what it wants without them.
-    pub fn services_failed(&self) -> Option<&str> {
-        self.services_failed.as_deref()
+    /// Why services do not run that the client needs. It cannot mount what it wants without them.
+    pub fn services_failed(&self) -> Option<&ServicesFailed> {
+        self.services_failed.as_ref()
     }
 
     /// Takes one waiting call and answers it.
@@ -133,7 +146,7 @@ impl<'a> Broker<'a> {
             return Err(Refusal::policy(Errno::PERM, format!("the client made more than {} mounts", self.policy.mounts)));
         }
         match self.copy(notification)? {
-            Call::Mount(call) if call.fstype == sys::shim::ASK => self.start_services(),
+            Call::Mount(call) if call.fstype == sys::shim::ASK => self.start_services_for_asking(),
             Call::Mount(call) => self.mount(notification, &call),
             Call::Umount { target, .. } => {
                 Err(Refusal::policy(Errno::INVAL, format!("the client has nothing mounted at {:?}", path(&target))))
@@ -159,6 +172,9 @@ impl<'a> Broker<'a> {
         if !is_ours || !seccomp::is_waiting(self.listener.as_fd(), notification.id) {
             return Err(Refusal::policy(Errno::PERM, format!("the client may not mount at {target:?}")));
         }
+        let used: Vec<_> = self.policy.services_used_by(&call.data).collect();
+        let first = used.iter().filter(|services| services.start == Start::BeforeTheMount);
+        self.start_services(&first.flat_map(|services| services.names.clone()).collect::<Vec<_>>())?;
         let mount = perform::mount(&order, &self.listener, notification, &self.view, self.deadline)?;
         let identity = sys::mount::identify(mount.as_fd()).inspect_err(|_| drop(self.view.hide()))?;
         self.made += 1;
@@ -168,17 +184,28 @@ impl<'a> Broker<'a> {
             fstype: order.full_type(),
             source: order.source.clone(),
             is_fuse: order.is_fuse(),
-            uses_services: self.policy.services_used_by(&call.data),
+            services: used.iter().flat_map(|services| services.names.clone()).collect(),
         });
         Ok(())
     }
 
-    /// Once: a client that asks again gets no other answer.
-    fn start_services(&mut self) -> Result<(), Refusal> {
-        let Services(start) =
-            self.services.take().ok_or_else(|| Refusal::policy(Errno::PERM, "the client asked for services that it does not have"))?;
-        start().map_err(|reason| {
-            self.services_failed = Some(reason);
+    fn start_services_for_asking(&mut self) -> Result<(), Refusal> {
+        let names = self.policy.services_for_asking();
+        if names.is_empty() {
+            return Err(Refusal::policy(Errno::PERM, "the client asked for services that it does not have"));
+        }
+        self.start_services(&names)
+    }
+
+    fn start_services(&mut self, names: &[String]) -> Result<(), Refusal> {
+        let Some(services) = &mut self.services else { return Ok(()) };
+        let new: Vec<_> = names.iter().filter(|name| !services.started.contains(name)).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        services.started.extend(new.clone());
+        (services.start)(&new).map_err(|problem| {
+            self.services_failed = Some(ServicesFailed { names: new, problem });
             Refusal::policy(Errno::AGAIN, "the client's services do not run")
         })
     }

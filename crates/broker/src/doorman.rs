@@ -1,5 +1,6 @@
 //! What a service may listen on. On the other side is a hostile daemon without any right: while it starts, its bind(2) calls and
-//! its unix sockets arrive here, are copied and judged, and done for it, with the right to ports that it lacks.
+//! its unix sockets arrive here, are copied and judged, and done for it, with the right to ports that it lacks. One that answers the
+//! kernel has its pipes opened here, as long as it lives.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -8,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
-use rustix::process::{Pid, PidfdGetfdFlags};
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 use sys::seccomp::{self, NewFlags, Notification};
 
 use crate::error::{Error, Refusal};
 use crate::memory::Memory;
+use crate::{descriptor, pipe};
 
 /// Somewhere that a service may listen. Ports from 1024 on are everybody's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,8 @@ pub enum Door {
         inside: PathBuf,
         outside: PathBuf,
     },
+    /// The kernel's requests for RPC credentials: its pipes in rpc_pipefs.
+    Pipes,
 }
 
 /// Answers one service's calls while it starts.
@@ -35,6 +38,8 @@ pub enum Door {
 pub struct Doorman<'a> {
     listener: OwnedFd,
     doors: &'a [Door],
+    /// The service's user.
+    user: u32,
     pub refused: Vec<Refusal>,
     /// A port that it must have, and that somebody else has.
     pub taken: Option<u16>,
@@ -44,13 +49,18 @@ pub struct Doorman<'a> {
 const REMEMBERED_REFUSALS: usize = 16;
 
 impl<'a> Doorman<'a> {
-    pub fn new(listener: OwnedFd, doors: &'a [Door]) -> Self {
-        Self { listener, doors, refused: Vec::new(), taken: None }
+    pub fn new(listener: OwnedFd, doors: &'a [Door], user: u32) -> Self {
+        Self { listener, doors, user, refused: Vec::new(), taken: None }
     }
 
     /// Readable when a call waits.
     pub fn listener(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
+    }
+
+    /// For somebody else to go on with.
+    pub fn into_listener(self) -> OwnedFd {
+        self.listener
     }
 
     /// Takes one waiting call and answers it.
@@ -60,6 +70,7 @@ impl<'a> Doorman<'a> {
         let answer = match call.number {
             libc::SYS_socket => self.socket(&call),
             libc::SYS_bind => self.bind(&call).map(|()| Answered::No),
+            libc::SYS_openat => self.open(&call),
             _ => Err(Refusal::policy(Errno::PERM, "a service mounts nothing")),
         };
         if matches!(answer, Ok(Answered::Yes)) {
@@ -86,12 +97,23 @@ impl<'a> Doorman<'a> {
         Ok(Answered::Yes)
     }
 
+    fn open(&self, call: &Notification) -> Result<Answered, Refusal> {
+        if !self.doors.contains(&Door::Pipes) {
+            return Err(Refusal::policy(Errno::ACCESS, "the service may not open pipes"));
+        }
+        let pipe = pipe::open(call, self.listener.as_fd(), self.user)?;
+        let flags = if call.arguments[2] as i32 & libc::O_CLOEXEC == 0 { NewFlags::None } else { NewFlags::CloseOnExec };
+        seccomp::answer_with(self.listener.as_fd(), call.id, pipe.as_fd(), flags)?;
+        Ok(Answered::Yes)
+    }
+
     fn bind(&mut self, call: &Notification) -> Result<(), Refusal> {
         let [number, address, length, ..] = call.arguments;
         let unreadable = |errno| Refusal::policy(errno, "the service's memory cannot be read");
         let length = usize::try_from(length).ok().filter(|length| (2..=128).contains(length)).ok_or_else(|| unreadable(Errno::INVAL))?;
         let address = Memory::of(call.tid).and_then(|memory| memory.bytes(address, length)).map_err(unreadable)?;
-        let socket = their_socket(call, number)?;
+        let bad = || Refusal::policy(Errno::BADF, "the service bound something that is not open");
+        let socket = descriptor::of(call, number)?.ok_or_else(bad)?;
         if !seccomp::is_waiting(self.listener.as_fd(), call.id) {
             return Err(Refusal::policy(Errno::INTR, "the service ended while it called"));
         }
@@ -112,14 +134,6 @@ impl<'a> Doorman<'a> {
 enum Answered {
     Yes,
     No,
-}
-
-fn their_socket(call: &Notification, number: u64) -> Result<OwnedFd, Refusal> {
-    let bad = || Refusal::policy(Errno::BADF, "the service bound something that is not open");
-    let tid = Pid::from_raw(call.tid).ok_or_else(bad)?;
-    let process = sys::process::pidfd_of_thread(tid)?;
-    let number = i32::try_from(number & u64::from(u32::MAX)).map_err(|_| bad())?;
-    rustix::process::pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).map_err(|_| bad())
 }
 
 /// Where to bind in truth.
@@ -175,7 +189,7 @@ fn may_have(port: u16, doors: &[Door]) -> Result<(), Refusal> {
     let opens = |door: &Door| match door {
         Door::Port(open) => *open == port,
         Door::ReservedPort => (512..1024).contains(&port),
-        Door::Socket { .. } => false,
+        Door::Socket { .. } | Door::Pipes => false,
     };
     if port == 0 || port >= 1024 || doors.iter().any(opens) {
         return Ok(());

@@ -5,9 +5,12 @@
 //! ([`policy`]), build the superblock ourselves ([`perform`]) and answer. The kernel never reads
 //! again what we judged, and there is no answer that lets it continue the call.
 //!
+//! What runs beside mounts calls the [`doorman`], in the same way.
+//!
 //! A client that is trusted to mount by itself is only looked at ([`witness`]).
 
 pub mod doorman;
+pub mod pipe;
 pub mod witness;
 pub mod broker;
 pub mod perform;
@@ -16,10 +19,11 @@ pub mod policy;
 pub mod options;
 pub mod flags;
 pub mod call;
+pub mod descriptor;
 pub mod memory;
 pub mod error;
 
-pub use broker::{Broker, Mounted};
+pub use broker::{Broker, Mounted, ServicesFailed, StartServices};
 pub use doorman::{Door, Doorman};
 pub use error::{By, Error, Refusal};
 pub use policy::Policy;

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags};
-use rustix::process::{Pid, PidfdGetfdFlags};
 use shorefast_sys as sys;
 use sys::errand::{self, Errand};
 use sys::seccomp::{self, Heard, Notification};
 
+use crate::descriptor;
 use crate::error::Refusal;
 use crate::options::{Fuse, Item};
 use crate::policy::{Options, Order};
@@ -105,14 +105,10 @@ fn redacted(key: &str, value: &[u8]) -> String {
     }
 }
 
-/// The client's own /dev/fuse. Taken once: what it does with its number from now on is its own
-/// problem.
+/// The client's own /dev/fuse.
 fn client_device(call: &Notification, number: u32) -> Result<OwnedFd, Refusal> {
     let bad = |reason: &str| Refusal::policy(Errno::BADF, format!("the client's fd={number} {reason}"));
-    let number = i32::try_from(number).map_err(|_| bad("is out of range"))?;
-    let tid = Pid::from_raw(call.tid).ok_or_else(|| bad("belongs to a process that we cannot see"))?;
-    let process = sys::process::pidfd_of_thread(tid)?;
-    let fd = rustix::process::pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).map_err(|_| bad("is not open"))?;
+    let fd = descriptor::of(call, number.into())?.ok_or_else(|| bad("is not open"))?;
     if sys::fuse::is_device(fd.as_fd()) { Ok(fd) } else { Err(bad("is not /dev/fuse")) }
 }
 

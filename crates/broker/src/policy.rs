@@ -21,19 +21,29 @@ pub struct Policy {
     /// Whom the host sees as the mount's owner: FUSE lets only that user in unless the client
     /// says allow_other.
     pub owner: Owner,
-    /// When a mount needs the client's services.
-    pub services: Option<ServiceUse>,
+    /// When a mount needs which of the client's services.
+    pub services: Vec<ServiceUse>,
     /// A client that sees its source at another path is corrected in the host's mount table.
     pub source_seen_as: Option<SourceAlias>,
 }
 
-/// Options that tell, as the client writes them for the kernel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Services, and the options that tell of their use, as the client writes them for the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServiceUse {
-    /// One of these is there,
+    pub names: Vec<String>,
+    pub start: Start,
+    /// One of these is there (`x*`: whatever begins with x),
     pub with: Vec<String>,
     /// and none of these.
     pub unless: Vec<String>,
+}
+
+/// When services start that do not run yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    WhenAsked,
+    BeforeTheMount,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -85,11 +95,15 @@ impl Policy {
         Ok(Order { fstype, subtype, source, flags: asked.and(&caller), options })
     }
 
-    /// Whether a mount with these options needs the client's services as long as it lives.
-    pub fn services_used_by(&self, data: &[u8]) -> bool {
-        let text = String::from_utf8_lossy(data);
-        let has = |wanted: &[String]| text.split(',').any(|option| wanted.iter().any(|one| one == option));
-        self.services.as_ref().is_some_and(|used| has(&used.with) && !has(&used.unless))
+    /// What a mount with these options needs as long as it lives.
+    pub fn services_used_by(&self, data: &[u8]) -> impl Iterator<Item = &ServiceUse> {
+        let options = String::from_utf8_lossy(data).into_owned();
+        self.services.iter().filter(move |services| services.is_used_by(options.split(',')))
+    }
+
+    /// What a client gets that asks.
+    pub(crate) fn services_for_asking(&self) -> Vec<String> {
+        self.services.iter().filter(|services| services.start == Start::WhenAsked).flat_map(|services| services.names.clone()).collect()
     }
 
     /// The source as the host knows it.
@@ -119,6 +133,14 @@ impl Policy {
     }
 }
 
+impl ServiceUse {
+    pub fn is_used_by<'a>(&self, mut options: impl Iterator<Item = &'a str> + Clone) -> bool {
+        let is = |option: &str, one: &str| one.strip_suffix('*').map_or_else(|| one == option, |start| option.starts_with(start));
+        let has = |option: &str, wanted: &[String]| wanted.iter().any(|one| is(option, one));
+        options.clone().any(|option| has(option, &self.with)) && !options.any(|option| has(option, &self.unless))
+    }
+}
+
 impl Order {
     pub fn is_fuse(&self) -> bool {
         matches!(self.options, Options::Fuse(_))
@@ -141,7 +163,7 @@ mod tests {
             mounts: 1,
             flags: 0,
             owner: Owner { uid: 7, gid: 8 },
-            services: None,
+            services: Vec::new(),
             source_seen_as: None,
         }
     }
@@ -196,15 +218,29 @@ mod tests {
     }
 
     #[test]
-    fn options_tell_whether_services_are_used() {
+    fn options_tell_which_services_are_used() {
         let words = |text: &[&str]| text.iter().map(|word| (*word).to_owned()).collect();
-        let used = ServiceUse { with: words(&["vers=3", "v3"]), unless: words(&["nolock"]) };
-        let policy = Policy { services: Some(used), ..policy(&["nfs"]) };
-        for (options, uses) in
-            [("addr=1,vers=3", true), ("v3", true), ("vers=3,nolock", false), ("vers=4.2", false), ("xvers=3", false), ("", false)]
-        {
-            assert_eq!(policy.services_used_by(options.as_bytes()), uses, "{options}");
+        let locks =
+            ServiceUse { names: words(&["locks"]), start: Start::WhenAsked, with: words(&["vers=3", "v3"]), unless: words(&["nolock"]) };
+        let keys = ServiceUse { names: words(&["keys"]), start: Start::BeforeTheMount, with: words(&["sec=krb5*"]), unless: Vec::new() };
+        let policy = Policy { services: vec![locks, keys], ..policy(&["nfs"]) };
+        let rows: [(&str, &[&str]); 10] = [
+            ("addr=1,vers=3", &["locks"]),
+            ("v3", &["locks"]),
+            ("vers=3,nolock", &[]),
+            ("vers=4.2", &[]),
+            ("xvers=3", &[]),
+            ("", &[]),
+            ("sec=krb5,vers=4.2", &["keys"]),
+            ("sec=krb5p:krb5i", &["keys"]),
+            ("xsec=krb5,sec=sys", &[]),
+            ("vers=3,sec=krb5i", &["locks", "keys"]),
+        ];
+        for (options, used) in rows {
+            let names: Vec<_> = policy.services_used_by(options.as_bytes()).flat_map(|services| &services.names).collect();
+            assert_eq!(names, used, "{options}");
         }
+        assert_eq!(policy.services_for_asking(), ["locks"]);
     }
 
     #[test]

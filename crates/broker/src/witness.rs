@@ -50,7 +50,7 @@ impl<'a> Witness<'a> {
             is_fuse: matches!(entry.fstype.split('.').next(), Some("fuse" | "fuseblk")),
             fstype: entry.fstype,
             source: self.policy.source_outside(entry.source.as_bytes()),
-            uses_services: false,
+            services: Vec::new(),
         });
         Ok(())
     }

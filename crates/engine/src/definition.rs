@@ -27,7 +27,7 @@ pub struct Definition {
     /// The name under which the helper is run, if it is not that of its file.
     pub arg0: Option<String>,
     pub kernel_types: Vec<String>,
-    pub services: Option<Services>,
+    pub services: Vec<Services>,
     pub source: Source,
     /// What the client gets whatever the caller says: `name` or `name=value`.
     pub options: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Layer {
     pub command: Option<Vec<String>>,
     pub arg0: Option<String>,
     pub kernel_types: Option<Vec<String>>,
-    pub services: Option<Services>,
+    pub services: Option<Vec<Services>>,
     pub source: Option<Source>,
     pub options: Option<Vec<String>>,
     pub files: Option<Vec<String>>,
@@ -79,13 +79,17 @@ pub struct Layer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Services {
-    /// The program by which the client asks for them; inside, ours stands in its place.
-    pub asked_by: PathBuf,
-    /// A mount with one of these options needs them as long as it lives,
+    /// The program by which the client asks for them; inside, ours stands in its place. Without one, they start before the mount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<PathBuf>,
+    /// A mount with one of these options (`x*`: that begins with x) needs them as long as it lives,
     pub used_with: Vec<String>,
     /// unless it has one of these.
     #[serde(default)]
     pub unless: Vec<String>,
+    /// What the caller can do where they do not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<String>,
     /// In the order in which they start.
     pub run: Vec<Service>,
 }
@@ -99,13 +103,20 @@ pub struct Service {
     #[serde(default)]
     pub again: Vec<String>,
     /// The RPC program that answers when it runs. One that the host runs already is used.
-    pub program: u32,
-    /// Ports, socket paths, or `reserved`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<u32>,
+    /// Ports, socket paths, `reserved`, or `rpc_pipefs`.
     #[serde(default)]
     pub binds: Vec<String>,
     /// Sockets of the host that it gets to see.
     #[serde(default)]
     pub sockets: Vec<PathBuf>,
+    /// Files of the host below /etc that it cannot do without: it gets copies of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<PathBuf>,
+    /// The same for Kerberos profiles, with all that they include.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<PathBuf>,
     /// A directory that is kept for it, for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PathBuf>,
@@ -280,7 +291,7 @@ impl Layer {
             command,
             arg0: self.arg0,
             kernel_types: self.kernel_types.unwrap_or_else(|| vec!["fuse".to_owned()]),
-            services: self.services.map(Services::checked).transpose()?,
+            services: self.services.unwrap_or_default().into_iter().map(Services::checked).collect::<Result<_, _>>()?,
             source: self.source.unwrap_or_default(),
             options: self.options.unwrap_or_default(),
             files: self.files.unwrap_or_default(),
@@ -308,9 +319,13 @@ impl Services {
             if !is_name(&service.name) {
                 return Err(wrong("a name has letters, digits, dots and dashes"));
             }
-            service.provide.keys().try_for_each(|path| check_provided(path))?;
+            let given = service.provide.keys().chain(service.files());
+            given.into_iter().try_for_each(|path| check_provided(path))?;
             if service.command.is_empty() {
                 return Err(wrong("a command is needed"));
+            }
+            if service.program.is_some() == service.answers_the_kernel() {
+                return Err(wrong("`program` says how it is known to run, or `rpc_pipefs` among `binds`"));
             }
             if !service.state_directories.iter().all(|name| is_name(name)) {
                 return Err(wrong("`state_directories` are plain names"));
@@ -325,19 +340,31 @@ impl Services {
                 }
             }
             if let Some(bad) = service.binds.iter().find(|bind| door(bind).is_none()) {
-                return Err(wrong(&format!("{bad:?} is neither a port below 1024, nor a path below /run, nor `reserved`")));
+                return Err(wrong(&format!("{bad:?} is neither a port below 1024, nor a path below /run, nor `reserved` or `rpc_pipefs`")));
             }
         }
         Ok(self)
     }
 }
 
-/// `111`, `reserved`, or `/run/x.sock`, which is the same on the host.
+impl Service {
+    /// Those of the host that it cannot do without.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.copies.iter().chain(&self.profiles)
+    }
+
+    fn answers_the_kernel(&self) -> bool {
+        self.binds.iter().any(|bind| door(bind) == Some(Door::Pipes))
+    }
+}
+
+/// `111`, `reserved`, `rpc_pipefs`, or `/run/x.sock`, which is the same on the host.
 pub fn door(text: &str) -> Option<Door> {
     let path = Path::new(text);
     let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     match text {
         "reserved" => Some(Door::ReservedPort),
+        "rpc_pipefs" => Some(Door::Pipes),
         _ if path.starts_with("/run") && is_plain => Some(Door::Socket { inside: path.to_owned(), outside: path.to_owned() }),
         _ => text.parse().ok().filter(|port| (1..1024).contains(port)).map(Door::Port),
     }
@@ -433,12 +460,13 @@ mod tests {
     }
 
     const SERVICE: &str =
-        "[services]\nasked_by = \"/bin/ask\"\nused_with = []\n[[services.run]]\nname = \"a\"\ncommand = [\"a\"]\nprogram = 1\n";
+        "[[services]]\nasked_by = \"/bin/ask\"\nused_with = []\n[[services.run]]\nname = \"a\"\ncommand = [\"a\"]\nprogram = 1\n";
 
     #[test]
     fn doors() {
         assert_eq!(door("111"), Some(Door::Port(111)));
         assert_eq!(door("reserved"), Some(Door::ReservedPort));
+        assert_eq!(door("rpc_pipefs"), Some(Door::Pipes));
         assert_eq!(door("/run/x.sock"), Some(Door::Socket { inside: "/run/x.sock".into(), outside: "/run/x.sock".into() }));
         for bad in ["", "0", "1024", "-1", "x", "/etc/x", "/run/../etc/x", "run/x"] {
             assert_eq!(door(bad), None, "{bad}");
@@ -447,7 +475,8 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let with_service = ["binds = [\"99999\"]", "state = \"/etc\""].map(|key| format!("types = [\"a\"]\n{SERVICE}{key}\n"));
+        let with_service = ["binds = [\"99999\"]", "state = \"/etc\"", "binds = [\"rpc_pipefs\"]", "copies = [\"/usr/bin/x\"]"]
+            .map(|key| format!("types = [\"a\"]\n{SERVICE}{key}\n"));
         let rows = [
             ("an unknown key", "types = [\"a\"]\ntpyes = 1", "line 2"),
             ("a key that looks like one", "types = [\"a\"]\ntpyes = 1", "did you mean `types`?"),
@@ -464,6 +493,8 @@ mod tests {
             ("a file over the image's programs", "types = [\"a\"]\nprovide = { \"/usr/bin/x\" = \"\" }", "provide"),
             ("a service at a port that is none", with_service[0].as_str(), "99999"),
             ("a service's state anywhere", with_service[1].as_str(), "services"),
+            ("a service that is known to run by two signs", with_service[2].as_str(), "`program`"),
+            ("a service with a copy of anything", with_service[3].as_str(), "provide"),
             ("a secret without a place to go", "types = [\"a\"]\nsecret = { from_options = [\"password\"] }", "`to_option`"),
             ("a secret over the image's programs", "types = [\"a\"]\nsecret = { to_file = \"/usr/x\" }", "`secret`"),
             ("a form without a secret", "types = [\"a\"]\nsecret = { to_option = \"x\", form = \"y\" }", "{secret}"),

@@ -77,7 +77,9 @@ pub enum Error {
     #[error("cannot run the service {name}: {problem}")]
     Service { name: String, problem: String },
     #[error("this mount needs services beside it: {problem}")]
-    NoServices { problem: String },
+    NoServices { problem: String, otherwise: Option<String> },
+    #[error("this mount needs {service} beside it, which needs {path:?} of this host")]
+    NoHostFile { service: String, path: PathBuf, otherwise: Option<String>, source: std::io::Error },
     #[error("cannot wait for the client")]
     Wait(#[source] sys::Error),
     #[error("cannot enter the mount namespace {path:?}")]
@@ -212,9 +214,7 @@ impl Error {
             Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
             Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint(),
             Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",
-            Self::NoServices { .. } => {
-                "for the locks of NFS version 3: use version 4 (vers=4.2), which needs none, or say nolock for locks that only this host sees"
-            }
+            Self::NoServices { otherwise, .. } | Self::NoHostFile { otherwise, .. } => return otherwise.clone(),
             Self::NotServing { .. } | Self::ClientEnded { .. } => {
                 "run the client in the foreground with its debug option to see why it ended"
             }

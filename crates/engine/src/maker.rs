@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use shorefast_broker::{Broker, By, Mounted, Witness};
+use shorefast_broker::{Broker, By, Mounted, ServicesFailed, Witness};
 
 use crate::error::Error;
 
@@ -53,8 +53,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Why the services that the client asked for do not run.
-    pub fn services_failed(&self) -> Option<&str> {
+    /// Why services do not run that the client needs.
+    pub fn services_failed(&self) -> Option<&ServicesFailed> {
         match self {
             Self::Broker(broker) => broker.services_failed(),
             Self::Client(_) => None,

@@ -44,7 +44,7 @@ pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
 
 fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let result = make(plan, host, nest);
-    if plan.services.is_some() {
+    if !plan.services.is_empty() {
         services::settle(&Records::at(&host.run_dir));
     }
     result
@@ -54,6 +54,7 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let target = attach::open(&plan.target, plan.namespace.as_deref(), Instant::now() + plan.timeout)?;
     kill_point::pass(Point::TargetOpened);
     kernel::require_any(&plan.policy.kernel_types)?;
+    services::require(&plan.needs)?;
     let Lodging { nest, mut house } = lodging::find(plan, host, nest)?;
     kill_point::pass(Point::ImageResolved);
     // An image may have taken minutes to arrive; what the caller limits is the mount.
@@ -71,24 +72,23 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     // What others left behind; now, because the client takes its time.
     reconcile::abandoned(&records)?;
 
-    let of_client = plan.services.as_ref().zip(house.rootfs());
-    let beside = services::plan::make(of_client, &plan.client, begun.digest, host.images.root());
-    let mut start_services = services::when_asked(&records, &beside, deadline);
+    let beside = services::plan::make(&plan.services, house.rootfs(), &plan.client, begun.digest, host.images.root());
+    let mut start_services = services::starter(&records, &beside, deadline);
     let mut maker = match listener {
         Some(listener) => Maker::Broker(Broker::new(listener, &plan.policy, view, deadline).with_services(&mut start_services)),
         None => Maker::Client(Witness::new(&plan.policy, view)),
     };
     let log = records.log(&begun.id);
-    let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target };
+    let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target, services: &plan.services };
     let parts = Parts { plan, house: &house, target: &target, begun: &begun, client: &client, keeper: &keeper, cgroup: &cgroup.0 };
-    let commit = |mounted: &Mounted| begun.commit(&parts.describe(mounted)?);
+    let commit = |mounted: &Mounted| begun.commit(&parts.describe(mounted, services::used_by(mounted, &plan.client, &records))?);
     serve::until_complete(&client, &mut maker, &terms, commit)?;
     let mounted = maker.finish().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
     house.move_in(client.pid())?;
     let attached = attach::at(&mounted.mount, mounted.identity, &target)?;
     kill_point::pass(Point::Attached);
-    if mounted.uses_services {
+    if !mounted.services.is_empty() {
         services::remember(&records);
     }
     if mounted.is_fuse {
@@ -131,7 +131,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn describe(&self, mounted: &Mounted) -> Result<Record, Error> {
+    fn describe(&self, mounted: &Mounted, services: Vec<String>) -> Result<Record, Error> {
         let Self { plan, house, target, begun, client, keeper, cgroup } = self;
         let init = Process::of(client.pid().as_raw_nonzero().get()).filter(|_| mounted.is_fuse);
         Ok(Record {
@@ -151,7 +151,8 @@ impl Parts<'_> {
             host_processes: Record::shares_processes(plan.spec.processes),
             cgroup: (*cgroup).clone(),
             keep_dead: Record::keeps_dead(plan.on_exit),
-            uses_services: mounted.uses_services,
+            uses_services: !services.is_empty(),
+            services,
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shorefast_broker::Policy;
-use shorefast_broker::policy::{Owner, ServiceUse, SourceAlias};
+use shorefast_broker::policy::{Owner, ServiceUse, SourceAlias, Start};
 use shorefast_image::Reference;
 use shorefast_runtimes::{Malformed, Selector};
 use shorefast_sandbox::Spec;
@@ -48,13 +48,24 @@ pub struct ClientPlan {
     pub spec: Spec,
     pub policy: Policy,
     /// What runs beside some of the client's mounts.
-    pub services: Option<Services>,
+    pub services: Vec<Services>,
+    /// What of the host those need that this mount uses.
+    pub needs: Vec<Need>,
     pub limits: Limits,
     pub daemon: Daemon,
     pub on_exit: OnExit,
     pub timeout: Duration,
     /// The client's options, for display only.
     shown_options: String,
+}
+
+/// A file of the host without which a service does not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    pub service: String,
+    pub path: PathBuf,
+    /// What the caller can do where it is missing.
+    pub otherwise: Option<String>,
 }
 
 /// Where the client's files are.
@@ -143,7 +154,8 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
     let provided: Vec<_> = provided_files(&definition, request).filter(|file| is_image && is_free(file)).collect();
     files.extend(provided);
     // Who has root's rights needs nobody to ask, and there would be nobody to hear it.
-    let services = definition.services.clone().filter(|_| is_image && choice.place != Place::Chroot);
+    let services = if is_image && choice.place != Place::Chroot { definition.services.clone() } else { Vec::new() };
+    let needs = needs(&services, &items);
     let limits = if is_image { definition.limits } else { Limits::default() };
 
     let (source_path, source_inside) = match definition.source {
@@ -164,7 +176,7 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         source: source_path.clone(),
         files,
         shown: Vec::new(),
-        stand_ins: services.iter().map(|services| services.asked_by.clone()).collect(),
+        stand_ins: services.iter().filter_map(|services| services.asked_by.clone()).collect(),
         role: Role::Client,
         scratch_bytes: definition.scratch_bytes,
     };
@@ -173,11 +185,12 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         mounts: definition.mounts,
         flags: options.flags,
         owner: context.owner,
-        services: services.as_ref().map(|services| ServiceUse { with: services.used_with.clone(), unless: services.unless.clone() }),
+        services: services.iter().map(service_use).collect(),
         source_seen_as: source_path.map(|path| SourceAlias { inside: spec::SOURCE.into(), outside: path.into_os_string().into_vec() }),
     };
     Ok(ClientPlan {
         services,
+        needs,
         limits,
         target: std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone()),
         shown_options: options::join_redacted(&items),
@@ -232,6 +245,25 @@ fn processes(definition: &Definition, root: &Root, place: Place) -> Processes {
         (Root::Image(_), Namespace::Host) => Processes::Host,
         (Root::Image(_), Namespace::Private) | (Root::Container(_), _) => Processes::Own,
     }
+}
+
+fn service_use(services: &Services) -> ServiceUse {
+    ServiceUse {
+        names: services.run.iter().map(|service| service.name.clone()).collect(),
+        start: if services.asked_by.is_some() { Start::WhenAsked } else { Start::BeforeTheMount },
+        with: services.used_with.clone(),
+        unless: services.unless.clone(),
+    }
+}
+
+/// Judged by what the caller says; the broker judges by what the client makes of it.
+fn needs(services: &[Services], items: &[Item]) -> Vec<Need> {
+    let options: Vec<_> = items.iter().map(ToString::to_string).collect();
+    let used = services.iter().filter(|services| service_use(services).is_used_by(options.iter().map(String::as_str)));
+    let all =
+        used.flat_map(|services| services.run.iter().flat_map(move |service| service.files().map(move |path| (services, service, path))));
+    all.map(|(services, service, path)| Need { service: service.name.clone(), path: path.clone(), otherwise: services.otherwise.clone() })
+        .collect()
 }
 
 /// Options that name a host file get the name of the client's own copy.
@@ -413,6 +445,18 @@ mod tests {
         for (command, options, expected) in rows {
             assert_eq!(expanded(command, options), *expected);
         }
+    }
+
+    #[test]
+    fn a_kerberos_mount_needs_the_hosts_key() {
+        let nfs = crate::definition::parse(crate::catalogue::named("nfs").unwrap()).unwrap();
+        let needed = |text: &str| {
+            let needs = needs(&nfs.services, &options::parse(text).unwrap().items);
+            needs.into_iter().map(|need| (need.service, need.path.to_str().unwrap().to_owned())).collect::<Vec<_>>()
+        };
+        let both = ["/etc/krb5.keytab", "/etc/krb5.conf"].map(|path| ("rpc.gssd".to_owned(), path.to_owned()));
+        assert_eq!(needed("vers=4.2,sec=krb5p"), both);
+        assert_eq!(needed("vers=3,sec=sys"), []);
     }
 
     #[test]

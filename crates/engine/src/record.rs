@@ -54,6 +54,16 @@ pub struct Record {
     /// It needs its client's services as long as it lives.
     #[serde(default)]
     pub uses_services: bool,
+    /// Which of them; all, if it does not say (records of older builds).
+    #[serde(default)]
+    pub services: Vec<String>,
+}
+
+impl Record {
+    /// Whether it needs this service as long as it lives.
+    pub fn uses(&self, service: &str) -> bool {
+        self.uses_services && (self.services.is_empty() || self.services.iter().any(|one| one == service))
+    }
 }
 
 /// The kernel's name for a mount, in a file.

@@ -14,7 +14,7 @@ use shorefast_sandbox::talk::Word;
 use shorefast_sandbox::{Client, Error as SandboxError};
 use shorefast_sys as sys;
 
-use crate::definition::Daemon;
+use crate::definition::{Daemon, Services};
 use crate::error::{Error, Said};
 use crate::kill_point::{self, Point};
 use crate::maker::Maker;
@@ -73,6 +73,8 @@ pub struct Terms<'a> {
     pub log: &'a Path,
     /// What it should have called the target.
     pub target: &'a Path,
+    /// What runs beside its mounts.
+    pub services: &'a [Services],
 }
 
 /// What went wrong, before client and kernel were asked what they have to say.
@@ -135,8 +137,10 @@ impl Progress {
         if calls {
             maker.advance().map_err(Failure::Other)?;
             kill_point::pass(Point::CallAnswered);
-            if let Some(problem) = maker.services_failed() {
-                return Err(Failure::Other(Error::NoServices { problem: problem.to_owned() }));
+            if let Some(failed) = maker.services_failed() {
+                let is_one = |services: &&Services| services.run.iter().any(|service| failed.names.contains(&service.name));
+                let otherwise = terms.services.iter().find(is_one).and_then(|services| services.otherwise.clone());
+                return Err(Failure::Other(Error::NoServices { problem: failed.problem.clone(), otherwise }));
             }
         } else if word {
             // Only when no call waits: a helper's last call comes before its end.

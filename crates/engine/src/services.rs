@@ -1,4 +1,5 @@
-//! Daemons that mounts need beside them, run from the client's image: rpcbind and rpc.statd for the locks of NFS version 3.
+//! Daemons that mounts need beside them, run from the client's image: rpcbind and rpc.statd for the locks of NFS version 3, rpc.gssd
+//! for Kerberos.
 //!
 //! A service is a sandbox without a mount. It starts when a client asks for it for the first time, one for all mounts of this
 //! host; one that the host itself runs is used instead. Its keeper starts it again should it die, and it ends after the last mount
@@ -14,6 +15,8 @@ pub mod start;
 pub mod state;
 pub mod record;
 pub mod plan;
+pub mod profile;
+pub mod pipes;
 pub mod rpc;
 
 use std::fs::{self, File};
@@ -22,10 +25,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
+use shorefast_broker::Mounted;
 use shorefast_sandbox::Cgroup;
 
 use crate::end;
 use crate::error::Error;
+use crate::plan::Need;
 use crate::record::{self as records, Records};
 use crate::services::plan::Planned;
 use crate::services::record::Running;
@@ -36,30 +41,57 @@ pub const RELEASE: &str = "__services-unused";
 
 /// After the last mount the kernel says good-bye to a service; it should still be there to hear it.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long one start may take.
+/// How long one start may take,
 const START_WITHIN: Duration = Duration::from_secs(20);
+/// and how long a failed one to clean up and say why.
+const EXPLAIN_WITHIN: Duration = Duration::from_secs(5);
 /// A service that dies more often than so many times in so long a time stays dead until it is asked for again.
 const DEATHS: usize = 5;
 const DEATHS_WITHIN: Duration = Duration::from_secs(60);
 
-/// For the broker: what is done when a client asks for its services.
-pub fn when_asked(records: &Records, services: &[Planned], deadline: Instant) -> impl FnMut() -> Result<(), String> {
-    move || ensure(records, services, deadline).map_err(|error| error.to_string())
+/// Whether this host has what a mount's services need, or runs them itself. Asked before anything is fetched or sent.
+pub fn require(needs: &[Need]) -> Result<(), Error> {
+    let missing = needs.iter().find_map(|need| fs::metadata(&need.path).err().map(|source| (need, source)));
+    match missing {
+        Some((need, source)) if !pipes::are_answered() => {
+            Err(Error::NoHostFile { service: need.service.clone(), path: need.path.clone(), otherwise: need.otherwise.clone(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// For the broker: starts those of these services that it names.
+pub fn starter(records: &Records, services: &[Planned], deadline: Instant) -> impl FnMut(&[String]) -> Result<(), String> {
+    move |names| {
+        let named = services.iter().filter(|service| names.contains(&service.name));
+        ensure(records, named, deadline).map_err(|error| error.to_string())
+    }
 }
 
 /// Makes all of them answer.
-fn ensure(records: &Records, services: &[Planned], deadline: Instant) -> Result<(), Error> {
+fn ensure<'a>(records: &Records, services: impl Iterator<Item = &'a Planned>, deadline: Instant) -> Result<(), Error> {
     let _lock = lock(records, deadline)?;
     for service in services {
-        if rpc::answers(service.program) {
+        let ours: Vec<_> = record::all(records).into_iter().filter(|running| running.service.name == service.name).collect();
+        if service.answers() && ours.iter().all(Running::is_whole) {
             continue;
         }
-        for dead in record::all(records).into_iter().filter(|running| running.service.name == service.name) {
+        for dead in ours {
             stop(records, &dead);
         }
         start_apart(records, service, deadline)?;
     }
     Ok(())
+}
+
+/// What a mount that was just made needs as long as it lives: what its options tell, and who answers the kernel now. As long as
+/// somebody does, the kernel keeps the state of every new NFS 4 mount with Kerberos, also that of `sec=sys`, and will ask again.
+pub fn used_by(mounted: &Mounted, client: &str, records: &Records) -> Vec<String> {
+    let answers = |running: &Running| running.service.client == client && running.service.has_pipes();
+    let more = record::all(records).into_iter().filter(answers).map(|running| running.service.name);
+    let mut names = mounted.services.clone();
+    names.extend(more.filter(|name| !mounted.services.contains(name)).collect::<Vec<_>>());
+    names
 }
 
 /// A mount that needs them was made: what the kernel has registered by now must survive rpcbind.
@@ -78,7 +110,7 @@ pub fn remember(records: &Records) {
 
 /// After a mount of a client that has services: should nobody need them now, they end, without anybody waiting for it.
 pub fn settle(records: &Records) {
-    if record::all(records).is_empty() || is_needed(records) {
+    if record::all(records).iter().all(|running| is_needed(records, running)) {
         return;
     }
     let Ok(program) = std::env::current_exe() else { return };
@@ -103,8 +135,7 @@ pub fn reconcile(records: &Records) {
         return;
     }
     let Ok(_lock) = lock(records, Instant::now() + START_WITHIN) else { return };
-    let needed = is_needed(records);
-    for service in record::all(records).iter().rev().filter(|service| !needed || !service.process.is_alive()) {
+    for service in record::all(records).iter().rev().filter(|service| !service.process.is_alive() || !is_needed(records, service)) {
         stop(records, service);
     }
 }
@@ -120,7 +151,7 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
     let Some(running) = record::get(records, id) else { return Ok(()) };
     stop(records, &running);
     let deaths = running.deaths_with_this(DEATHS_WITHIN);
-    if !is_needed(records) || deaths.len() > DEATHS {
+    if !is_needed(records, &running) || deaths.len() > DEATHS {
         return Ok(());
     }
     let again = Running { deaths, ..start::run(records, &running.service, Instant::now() + START_WITHIN)? };
@@ -133,9 +164,9 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Somebody who is making a mount may be about to need them.
-fn is_needed(records: &Records) -> bool {
-    let by_mount = records.all().is_ok_and(|all| all.iter().any(|record| record.uses_services));
+/// Somebody who is making a mount may be about to need it.
+fn is_needed(records: &Records, running: &Running) -> bool {
+    let by_mount = records.all().is_ok_and(|all| all.iter().any(|record| record.uses(&running.service.name)));
     by_mount || records.is_anything_being_made().unwrap_or(true)
 }
 
@@ -151,8 +182,8 @@ fn stop(records: &Records, running: &Running) {
         }
     }
     // Somebody else's rpcbind would go on sending others to it.
-    for socket in &running.service.sockets {
-        let _ = rpc::unregister(socket, running.service.program);
+    for (socket, program) in running.service.registers() {
+        let _ = rpc::unregister(socket, program);
     }
     Cgroup::find(&running.id).remove();
     records.remove(&running.id);
@@ -166,7 +197,7 @@ fn start_apart(records: &Records, service: &Planned, deadline: Instant) -> Resul
     let mut command = Command::new(program);
     command.arg("--run-dir").arg(records.directory()).arg(START).stdin(description).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
-    let deadline = deadline.min(Instant::now() + START_WITHIN + LINGER);
+    let deadline = deadline.min(Instant::now() + START_WITHIN + EXPLAIN_WITHIN);
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),

@@ -10,8 +10,7 @@ use shorefast_sys as sys;
 use sys::{Result, call};
 
 use crate::node;
-use crate::orders::{Descriptors, Orders, ShownPlace};
-use crate::spec::ShownKind;
+use crate::orders::{Descriptors, Orders, PlaceKind, ShownPlace};
 
 /// What stands in the place of a program by which a client asks for something.
 const ASK: &str = "shorefast/ask";
@@ -27,8 +26,8 @@ fn show(place: &ShownPlace, tree: &OwnedFd) -> Result<()> {
         call(|| format!("mkdir({parent:?})"), std::fs::create_dir_all(parent))?;
     }
     match place.kind {
-        ShownKind::Directory => node::make_directory(inside)?,
-        ShownKind::Socket => node::make_file(inside, b"", 0o600)?,
+        PlaceKind::Directory => node::make_directory(inside)?,
+        PlaceKind::File => node::make_file(inside, b"", 0o600)?,
     }
     sys::mount::attach(tree.as_fd(), CWD, inside)
 }

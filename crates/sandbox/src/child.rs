@@ -80,6 +80,7 @@ fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_name
                 (Role::Client, Capabilities::None) => usual,
                 (Role::Client, pretended) => filter::program(sockets, pretended),
                 (Role::Service, _) => filter::service_program(),
+                (Role::Answerer, _) => filter::answerer_program(),
             };
             let listener = sys::seccomp::install(&filter)?;
             // It must not stay open here: with nobody listening, later calls fail at once instead of

@@ -25,6 +25,8 @@ pub enum Error {
     NoContainer { pid: i32 },
     #[error("cannot see the files of the container")]
     ContainerFiles(#[source] sys::Error),
+    #[error("cannot show the kernel's RPC pipes")]
+    RpcPipefs(#[source] sys::Error),
     #[error("cannot start the sandbox")]
     Start(#[source] sys::Error),
     /// From inside, where no value of ours can leave: the child's own words.

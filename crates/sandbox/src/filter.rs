@@ -138,6 +138,16 @@ pub fn service_program() -> Vec<sock_filter> {
     shorefast_sys::seccomp::compile(&rules, NEWEST)
 }
 
+/// For what answers the kernel. How it opens the pipes for that is known (nfs-utils: for reading and writing, without waiting); such an
+/// open goes to somebody who may. It listens nowhere, and has no use for unix sockets.
+pub fn answerer_program() -> Vec<sock_filter> {
+    let pipe =
+        |flags: c_int| Rule { number: SYS_openat, when: When::Equals { argument: 2, value: flags as u32 }, verdict: Verdict::Notify };
+    let heard = [pipe(O_RDWR | O_NONBLOCK), pipe(O_RDWR | O_NONBLOCK | O_CLOEXEC)];
+    let rules: Vec<_> = heard.into_iter().chain(rules(AbstractSockets::Denied)).collect();
+    shorefast_sys::seccomp::compile(&rules, NEWEST)
+}
+
 fn rules(sockets: AbstractSockets) -> Vec<Rule> {
     let always = |numbers: &[c_long], verdict: Verdict| -> Vec<Rule> {
         numbers.iter().map(|number| Rule { number: *number, when: When::Always, verdict }).collect()

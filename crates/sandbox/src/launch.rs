@@ -23,8 +23,8 @@ use crate::client::Client;
 use crate::container::Container;
 use crate::error::Error;
 use crate::furnish::{self, Furnishing};
-use crate::orders::{Descriptors, Furniture, Orders, ShownPlace, SourceKind};
-use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, SOURCE, Shape, Shown, Spec};
+use crate::orders::{Descriptors, Furniture, Orders, PlaceKind, ShownPlace, SourceKind};
+use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, SOURCE, Shape, Shown, Spec, Thing};
 use crate::talk::{self, Word};
 
 pub use crate::furnish::Root;
@@ -231,7 +231,7 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
         shown: spec
             .shown
             .iter()
-            .map(|shown| ShownPlace { inside: shown.inside.as_os_str().as_bytes().to_vec(), kind: shown.kind })
+            .map(|shown| ShownPlace { inside: shown.inside.as_os_str().as_bytes().to_vec(), kind: place_kind(&shown.what) })
             .collect(),
         stand_ins: spec.stand_ins.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
         role: spec.role,
@@ -248,13 +248,23 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
     Ok((orders, descriptors))
 }
 
+fn place_kind(thing: &Thing) -> PlaceKind {
+    match thing {
+        Thing::Directory(_) | Thing::RpcPipefs => PlaceKind::Directory,
+        Thing::Socket(_) => PlaceKind::File,
+    }
+}
+
 fn shown_tree(shown: &Shown) -> Result<OwnedFd, Error> {
-    let path = &shown.outside;
+    let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let path = match &shown.what {
+        Thing::Directory(path) | Thing::Socket(path) => path,
+        Thing::RpcPipefs => return sys::mount::new_filesystem("rpc_pipefs", &[], set).map_err(Error::RpcPipefs),
+    };
     let fail = |source| Error::Source { path: path.clone(), source };
     let place = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
     let place = sys::call(|| format!("open({path:?})"), place).map_err(fail)?;
     let tree = sys::mount::detached_copy(place.as_fd(), Path::new("")).map_err(fail)?;
-    let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(set), private: true, ..Attributes::default() }).map_err(fail)?;
     Ok(tree)
 }

@@ -8,7 +8,7 @@ use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 
-use crate::spec::{Capabilities, Identity, Role, ShownKind};
+use crate::spec::{Capabilities, Identity, Role};
 
 /// Everything that is no descriptor. Texts are bytes: paths may be anything.
 #[derive(Debug, Serialize, Deserialize)]
@@ -90,7 +90,14 @@ pub enum FilePlace {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ShownPlace {
     pub inside: Vec<u8>,
-    pub kind: ShownKind,
+    pub kind: PlaceKind,
+}
+
+/// What a mount needs below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PlaceKind {
+    Directory,
+    File,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

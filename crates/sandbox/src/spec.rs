@@ -35,19 +35,20 @@ pub struct Spec {
     pub scratch_bytes: u64,
 }
 
-/// Something of the host, at `inside`, which is below a directory of ours. It must be the sandbox's own, or for everybody.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Something of the host, at `inside`, which is below a directory of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    pub outside: PathBuf,
+    pub what: Thing,
     pub inside: PathBuf,
-    pub kind: ShownKind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ShownKind {
-    Directory,
-    Socket,
+/// It must be the sandbox's own, or for everybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Thing {
+    Directory(PathBuf),
+    Socket(PathBuf),
+    /// Where the kernel asks for RPC credentials on this host. Its directories are for everybody, its pipes for root.
+    RpcPipefs,
 }
 
 /// What the sandbox is for.
@@ -58,6 +59,8 @@ pub enum Role {
     Client,
     /// Runs beside mounts: while it starts, its bind(2) and its unix sockets are heard as well.
     Service,
+    /// Runs beside mounts and answers the kernel: as long as it lives, its opening of pipes is heard.
+    Answerer,
 }
 
 /// Who the client is.

@@ -11,7 +11,7 @@ use crate::{Ran, command, wait};
 
 pub const ADDRESS: &str = "10.99.1.1";
 pub const ADDRESS_6: &str = "fd99:1::1";
-const CLIENT: &str = "10.99.1.2";
+pub const CLIENT: &str = "10.99.1.2";
 const CLIENT_6: &str = "fd99:1::2";
 
 #[derive(Debug)]
@@ -35,6 +35,15 @@ impl Nfsd {
     }
 
     pub fn start(host: &Host) -> Self {
+        Self::start_with(host, None)
+    }
+
+    /// It knows `sec=krb5`, `krb5i` and `krb5p` as well.
+    pub(crate) fn start_in_realm(host: &Host, realm: &Path) -> Self {
+        Self::start_with(host, Some(realm))
+    }
+
+    fn start_with(host: &Host, realm: Option<&Path>) -> Self {
         let share = host.directory("share");
         fs::set_permissions(&share, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).expect("cannot chmod");
         let log = fs::File::create(host.path("nfsd.log")).expect("cannot create a log file");
@@ -42,6 +51,7 @@ impl Nfsd {
         let mut machine = Command::new("unshare")
             .args(["--mount", "--net", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child", "--", "sh"])
             .args([script.as_path(), share.as_path(), Path::new(ADDRESS)])
+            .args(realm)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The first process of the machine that is the NFS server: it has its own network, mounts, processes and name. Exports $1, and is
-# called nfs-server, at $2. Says `ready` when it serves, and ends when nobody listens to it any more.
+# called nfs-server, at $2; in a Kerberos realm, if $3 is a directory for that. Says `ready` when it serves, and ends when nobody listens to it any more.
 set -e
+share=$1 address=$2 realm=$3
 ip link set lo up
 mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs -o mode=755 tmpfs /var/lib
@@ -16,12 +17,13 @@ mount -t nfsd nfsd /proc/fs/nfsd
 mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
 rpcbind -w
 rpc.statd --no-notify
-echo "$1 *(rw,sync,no_root_squash,no_subtree_check,insecure,fsid=0)" >/run/exports
+echo "$share *(rw,sync,no_root_squash,no_subtree_check,insecure,fsid=0${realm:+,sec=sys:krb5:krb5i:krb5p})" >/run/exports
 mount --bind /run/exports /etc/exports
 # By its name it tells clients of a restart.
 hostname nfs-server
-echo "$2 nfs-server" >/run/hosts
+echo "$address ${realm:+server.shorefast.test} nfs-server" >/run/hosts
 mount --bind /run/hosts /etc/hosts
+[ -z "$realm" ] || . "${0%/*}/realm.sh"
 exportfs -ra
 rpc.mountd
 nfsdcld

@@ -7,9 +7,13 @@ use serde::{Deserialize, Serialize};
 use shorefast_broker::Door;
 use shorefast_image::Digest;
 use shorefast_sandbox::Spec;
-use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, Processes, Role, Shown, ShownKind};
+use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, Processes, Role, Shown, Thing};
 
 use crate::definition::{self, Service, Services};
+use crate::services::{pipes, rpc};
+
+/// Where the kernel's pipes are inside.
+const RPC_PIPEFS: &str = "/run/rpc_pipefs";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
@@ -19,11 +23,16 @@ pub struct Planned {
     pub digest: Option<Digest>,
     command: Vec<String>,
     again: Vec<String>,
-    pub program: u32,
+    /// None: it answers the kernel.
+    pub program: Option<u32>,
     pub doors: Vec<Door>,
     pub sockets: Vec<PathBuf>,
     pub state: Option<Kept>,
     provide: Vec<(PathBuf, String)>,
+    #[serde(default)]
+    copies: Vec<PathBuf>,
+    #[serde(default)]
+    pub profiles: Vec<PathBuf>,
 }
 
 /// What a service keeps.
@@ -41,8 +50,8 @@ pub enum Boot {
     New,
 }
 
-/// `services`: with the root of the image that they are in. `root`: below which services keep their things.
-pub fn make(services: Option<(&Services, &Path)>, client: &str, digest: Option<Digest>, root: &Path) -> Vec<Planned> {
+/// `rootfs`: of the image that they are in. `root`: below which services keep their things.
+pub fn make(services: &[Services], rootfs: Option<&Path>, client: &str, digest: Option<Digest>, root: &Path) -> Vec<Planned> {
     let planned = |service: &Service, rootfs: &Path| Planned {
         client: client.to_owned(),
         name: service.name.clone(),
@@ -59,31 +68,59 @@ pub fn make(services: Option<(&Services, &Path)>, client: &str, digest: Option<D
             directories: service.state_directories.clone(),
         }),
         provide: service.provide.clone().into_iter().collect(),
+        copies: service.copies.clone(),
+        profiles: service.profiles.clone(),
     };
-    services.into_iter().flat_map(|(services, rootfs)| services.run.iter().map(|service| planned(service, rootfs))).collect()
+    rootfs
+        .into_iter()
+        .flat_map(|rootfs| services.iter().flat_map(|group| &group.run).map(move |service| planned(service, rootfs)))
+        .collect()
 }
 
 impl Planned {
-    pub fn spec(&self, boot: Boot) -> Spec {
+    /// Whether it runs, whoever runs it.
+    pub fn answers(&self) -> bool {
+        self.program.map_or_else(pipes::are_answered, rpc::answers)
+    }
+
+    /// Whether it needs somebody as long as it lives who opens the kernel's pipes for it.
+    pub fn has_pipes(&self) -> bool {
+        self.doors.contains(&Door::Pipes)
+    }
+
+    /// What it answers the kernel counts in the user namespace of who writes it: that has to be the host's.
+    pub fn identity(&self) -> Identity {
+        if self.has_pipes() { Identity::DedicatedUser } else { Identity::UserNamespace }
+    }
+
+    /// Where it tells others of itself.
+    pub fn registers(&self) -> impl Iterator<Item = (&Path, u32)> {
+        self.sockets.iter().filter_map(|socket| self.program.map(|program| (socket.as_path(), program)))
+    }
+
+    /// `profiles`: those that it has, as they were read.
+    pub fn spec(&self, boot: Boot, profiles: Vec<String>) -> Spec {
         let more = if boot == Boot::Same { self.again.as_slice() } else { &[] };
         let text = |(path, text): &(PathBuf, String)| File { inside: path.clone(), content: Content::Text(text.clone()) };
         let of_host =
             ["/etc/hosts", "/etc/resolv.conf"].map(|path| File { inside: path.into(), content: Content::HostIfThere(path.into()) });
-        let state =
-            self.state.iter().map(|kept| Shown { outside: kept.outside.clone(), inside: kept.inside.clone(), kind: ShownKind::Directory });
-        let sockets = self.sockets.iter().map(|path| Shown { outside: path.clone(), inside: path.clone(), kind: ShownKind::Socket });
+        let copies = self.copies.iter().map(|path| File { inside: path.clone(), content: Content::Host(path.clone()) });
+        let profiles = self.profiles.iter().cloned().zip(profiles).map(|(inside, text)| File { inside, content: Content::Text(text) });
+        let state = self.state.iter().map(|kept| Shown { what: Thing::Directory(kept.outside.clone()), inside: kept.inside.clone() });
+        let sockets = self.sockets.iter().map(|path| Shown { what: Thing::Socket(path.clone()), inside: path.clone() });
+        let pipes = self.has_pipes().then(|| Shown { what: Thing::RpcPipefs, inside: RPC_PIPEFS.into() });
         Spec {
             command: self.command.iter().chain(more).map(OsString::from).collect(),
             arg0: None,
             environment: Vec::new(),
-            identity: Identity::UserNamespace,
+            identity: self.identity(),
             processes: Processes::Own,
             capabilities: Capabilities::None,
             source: None,
-            files: self.provide.iter().map(text).chain(of_host).collect(),
-            shown: state.chain(sockets).collect(),
+            files: self.provide.iter().map(text).chain(of_host).chain(copies).chain(profiles).collect(),
+            shown: state.chain(sockets).chain(pipes).collect(),
             stand_ins: Vec::new(),
-            role: Role::Service,
+            role: if self.has_pipes() { Role::Answerer } else { Role::Service },
             scratch_bytes: DEFAULT_SCRATCH,
         }
     }
@@ -101,26 +138,41 @@ impl Planned {
 mod tests {
     use super::*;
 
-    fn statd() -> Planned {
+    fn services() -> [Planned; 3] {
         let definition = definition::parse(crate::catalogue::named("nfs").unwrap()).unwrap();
-        let planned = make(definition.services.as_ref().map(|services| (services, Path::new("/image"))), "nfs", None, Path::new("/root"));
-        let [rpcbind, statd] = &planned[..] else { panic!("two services") };
+        let planned = make(&definition.services, Some(Path::new("/image")), "nfs", None, Path::new("/root"));
+        planned.try_into().expect("three services")
+    }
+
+    fn statd() -> Planned {
+        let [rpcbind, statd, _] = services();
         assert_eq!(rpcbind.socket(), Some(Path::new("/run/rpcbind.sock")));
         assert_eq!(rpcbind.doors[0], Door::Port(111));
-        statd.clone()
+        statd
+    }
+
+    #[test]
+    fn who_answers_the_kernel_is_a_user_of_the_host() {
+        let [.., gssd] = services();
+        let spec = gssd.spec(Boot::New, vec!["[libdefaults]\n".to_owned()]);
+        assert_eq!((spec.identity, spec.role), (Identity::DedicatedUser, Role::Answerer));
+        assert_eq!(spec.shown, [Shown { what: Thing::RpcPipefs, inside: RPC_PIPEFS.into() }]);
+        let content = |path: &str| spec.files.iter().find(|file| file.inside == Path::new(path)).map(|file| &file.content);
+        assert!(matches!(content("/etc/krb5.keytab"), Some(Content::Host(path)) if path == Path::new("/etc/krb5.keytab")));
+        assert!(matches!(content("/etc/krb5.conf"), Some(Content::Text(text)) if text == "[libdefaults]\n"));
     }
 
     #[test]
     fn only_a_reboot_is_told_to_others() {
-        let command = |boot| statd().spec(boot).command;
+        let command = |boot| statd().spec(boot, Vec::new()).command;
         assert!(!command(Boot::New).iter().any(|word| word == "--no-notify"));
         assert!(command(Boot::Same).iter().any(|word| word == "--no-notify"));
     }
 
     #[test]
     fn what_is_kept_is_shown_where_it_is_expected() {
-        let spec = statd().spec(Boot::New);
-        assert_eq!(spec.shown[0].outside, Path::new("/root/services/nfs/rpc.statd"));
+        let spec = statd().spec(Boot::New, Vec::new());
+        assert_eq!(spec.shown[0].what, Thing::Directory("/root/services/nfs/rpc.statd".into()));
         assert_eq!(spec.shown[0].inside, Path::new("/var/lib/nfs"));
         assert_eq!(spec.role, Role::Service);
     }

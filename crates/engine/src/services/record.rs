@@ -17,6 +17,9 @@ pub struct Running {
     /// The sandbox's first process.
     pub process: Process,
     pub keeper: Option<Process>,
+    /// Who opens pipes for it.
+    #[serde(default)]
+    pub doorman: Option<Process>,
     pub since: u64,
     /// When it died before, in seconds since 1970.
     #[serde(default)]
@@ -47,6 +50,11 @@ impl Running {
         fs::create_dir_all(records.services())?;
         fs::write(&new, serde_json::to_vec(self)?)?;
         fs::rename(new, path)
+    }
+
+    /// Whether it can do all that it is there for.
+    pub fn is_whole(&self) -> bool {
+        self.process.is_alive() && self.doorman.is_none_or(|doorman| doorman.is_alive())
     }
 
     /// The deaths that count, this one included.

@@ -16,7 +16,7 @@ use crate::keeper::{self, Watch};
 use crate::record::{Begun, Process, Records};
 use crate::services::plan::{Boot, Planned};
 use crate::services::record::{self, Running};
-use crate::services::{rpc, state};
+use crate::services::{pipes, profile, rpc, state};
 
 /// Starts it. The record that comes out is for the caller to write: from then on its keeper looks after it.
 pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Running, Error> {
@@ -26,14 +26,21 @@ pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Ru
     let cgroup = Cgroup::default();
     let around =
         Surroundings { root: Root::Image(&service.rootfs), ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
-    let spec = service.spec(boot);
+    let profiles = service.profiles.iter().map(|path| profile::read(path)).collect::<Result<_, _>>();
+    let spec = service.spec(boot, profiles.map_err(|error| failed(service, error.to_string()))?);
     let nest = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
     let launching = nest.launch(&spec, &around).map_err(Error::Sandbox)?;
     let watch = Watch { sandbox: launching.client().pidfd(), view: launching.namespace().as_fd(), filesystem: None };
     let keeper = keeper::start(records.directory(), &begun.id, &watch, &program).map_err(Error::Keeper)?;
     let (client, listener) = launching.complete().map_err(Error::Sandbox)?;
-    let mut doorman = Doorman::new(listener, &service.doors);
+    let user = begun.ids.client(service.identity());
+    let mut doorman = Doorman::new(listener, &service.doors, user);
     until_it_answers(service, &client, &mut doorman, &records.log(&begun.id), deadline)?;
+    let doorman = if service.has_pipes() {
+        Some(pipes::keep_open(doorman.into_listener(), user).map_err(|error| failed(service, error.to_string()))?)
+    } else {
+        None
+    };
 
     let process = Process::of(client.pid().as_raw_nonzero().get()).ok_or_else(|| failed(service, "it ended at once".to_owned()))?;
     let running = Running {
@@ -41,6 +48,7 @@ pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Ru
         service: service.clone(),
         process,
         keeper: keeper.process(),
+        doorman,
         since: record::now(),
         deaths: Vec::new(),
         registered: Vec::new(),
@@ -54,7 +62,7 @@ pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Ru
 
 /// What has to be there before it runs.
 fn prepare(records: &Records, service: &Planned, begun: &Begun<'_>) -> Result<Boot, Error> {
-    let owner = begun.ids.base();
+    let owner = begun.ids.client(service.identity());
     let fail = |error: std::io::Error| failed(service, error.to_string());
     for door in &service.doors {
         if let Door::Socket { outside, .. } = door {
@@ -67,8 +75,10 @@ fn prepare(records: &Records, service: &Planned, begun: &Begun<'_>) -> Result<Bo
         if ours.iter().any(|running| running.service.socket() == Some(socket.as_path())) {
             std::os::unix::fs::lchown(socket, Some(owner), None).map_err(fail)?;
         }
+    }
+    for (socket, program) in service.registers() {
         // What it was called before it died would be in its way.
-        let _ = rpc::unregister(socket, service.program);
+        let _ = rpc::unregister(socket, program);
     }
     let Some(kept) = &service.state else { return Ok(Boot::New) };
     state::prepare(kept, owner).and_then(|()| state::boot(kept)).map_err(fail)
@@ -91,7 +101,7 @@ fn until_it_answers(service: &Planned, client: &Client, doorman: &mut Doorman<'_
             return Err(failed(service, explain(doorman, log, if ended { "it ended" } else { "it does not answer" })));
         } else if let Some(port) = doorman.taken {
             return Err(failed(service, format!("somebody else has port {port}, who does not answer as it would")));
-        } else if rpc::answers(service.program) {
+        } else if service.answers() {
             return Ok(());
         }
     }

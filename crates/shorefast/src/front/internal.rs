@@ -1,6 +1,7 @@
 //! What we run ourselves: the keeper's last act, and work in processes that can be abandoned.
 
 use std::ffi::OsString;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -37,6 +38,11 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
         [command, uid] if *command == client::END_USER => {
             let ended = uid.parse().map(client::end_this_user);
             Some(if matches!(ended, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        [command, user] if *command == services::pipes::DOORMAN => {
+            let listener = std::io::stdin().as_fd().try_clone_to_owned();
+            let opened = user.parse().ok().zip(listener.ok()).map(|(user, listener)| services::pipes::open_for(user, listener));
+            Some(if matches!(opened, Some(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         [command, _, _] if *command == demo::server::COMMAND => Some(demo::server::run(Path::new(&arguments[2]), Path::new(&arguments[3]))),
         _ => None,

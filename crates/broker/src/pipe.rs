@@ -1,0 +1,80 @@
+//! The pipes by which the kernel asks for RPC credentials: `gssd` in directories of rpc_pipefs.
+//!
+//! The kernel makes one for every mount, root's alone. The daemon that answers is nobody: when it opens one, that call arrives here,
+//! and we open the pipe for it. Only the directory is its word, and that is looked at: what is opened in there has a name of ours.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::io::Errno;
+use shorefast_sys as sys;
+use sys::call as named;
+use sys::seccomp::{self, Notification};
+
+use crate::descriptor;
+use crate::error::Refusal;
+use crate::memory::Memory;
+
+const PIPE: &str = "gssd";
+/// Whose pipe it is: the server's name and address. rpc.gssd reads it once it has the pipe.
+const INFO: &str = "info";
+/// RPC_PIPEFS_SUPER_MAGIC
+const MAGIC: u32 = 0x6759_6969;
+
+/// `user`: who asks, and gets to read what belongs to the pipe.
+pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<OwnedFd, Refusal> {
+    let [directory, name, ..] = call.arguments;
+    let name = Memory::of(call.tid).and_then(|memory| memory.string(name, PIPE.len() + 2)).unwrap_or_default();
+    let bad = || Refusal::policy(Errno::BADF, "the service looked for a pipe in something that is not open");
+    let directory = descriptor::of(call, directory)?.ok_or_else(bad)?;
+    if !seccomp::is_waiting(listener, call.id) {
+        return Err(Refusal::policy(Errno::INTR, "the service ended while it called"));
+    }
+    let place = named(|| "fstatfs()".into(), rustix::fs::fstatfs(&directory))?;
+    judge(&name, place.f_type as u32)?;
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let pipe = named(|| format!("openat2({PIPE:?})"), rustix::fs::openat2(&directory, PIPE, flags, Mode::empty(), within))?;
+    let stat = named(|| format!("fstat({PIPE:?})"), rustix::fs::fstat(&pipe))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
+        return Err(Refusal::policy(Errno::ACCESS, "the service opened a pipe that is none"));
+    }
+    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    let given = rustix::fs::chownat(&directory, INFO, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW);
+    named(|| format!("chown({INFO:?})"), given)?;
+    Ok(pipe)
+}
+
+/// There is one such filesystem for each network, and all that a service sees is that of this host.
+fn judge(name: &[u8], filesystem: u32) -> Result<(), Refusal> {
+    if name != PIPE.as_bytes() {
+        Err(Refusal::policy(Errno::ACCESS, "the service opened something else than a pipe for credentials"))
+    } else if filesystem != MAGIC {
+        Err(Refusal::policy(Errno::ACCESS, "the service looked for a pipe where there are none"))
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_pipe_and_only_where_the_kernel_made_it() {
+        const TMPFS: u32 = 0x0102_1994;
+        let rows: [(&[u8], u32, bool); 8] = [
+            (b"gssd", MAGIC, true),
+            (b"gssd", TMPFS, false),
+            (b"idmap", MAGIC, false),
+            (b"krb5", MAGIC, false),
+            (b"", MAGIC, false),
+            (b"gssd/", MAGIC, false),
+            (b"./gssd", MAGIC, false),
+            (b"../gssd", MAGIC, false),
+        ];
+        for (name, filesystem, is_allowed) in rows {
+            assert_eq!(judge(name, filesystem).is_ok(), is_allowed, "{}", String::from_utf8_lossy(name));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The kernel's requests for RPC credentials, which come through pipes in rpc_pipefs: whether somebody answers them, and who opens
+//! them for a service that may not.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::mount::MountAttrFlags;
+use shorefast_broker::{Door, Doorman};
+use shorefast_sys as sys;
+
+use crate::record::Process;
+
+/// The internal command that opens pipes for a service, whose calls are heard at its stdin.
+pub const DOORMAN: &str = "__pipes";
+
+/// Who holds this pipe open is taken by the kernel for one who answers.
+const SIGN: &str = "gssd/clntXX/gssd";
+/// The one program that there is for it.
+const ANSWERER: &[u8] = b"rpc.gssd\n";
+
+/// Whether somebody answers on this host, whoever runs it.
+pub fn are_answered() -> bool {
+    // Nobody sees this one; all of one network are the same filesystem.
+    let Ok(pipes) = sys::mount::new_filesystem("rpc_pipefs", &[], MountAttrFlags::MOUNT_ATTR_NOSUID) else { return false };
+    let Some(sign) = identity(pipes.as_fd(), Path::new(SIGN), AtFlags::SYMLINK_NOFOLLOW) else { return false };
+    let Ok(processes) = fs::read_dir("/proc") else { return false };
+    let is_answerer = |process: &Path| fs::read(process.join("comm")).is_ok_and(|name| name == ANSWERER);
+    processes.flatten().map(|entry| entry.path()).filter(|path| is_answerer(path)).any(|process| holds(&process, sign))
+}
+
+fn holds(process: &Path, file: Identity) -> bool {
+    let Ok(descriptors) = fs::read_dir(process.join("fd")) else { return false };
+    descriptors.flatten().any(|entry| identity(CWD, &entry.path(), AtFlags::empty()) == Some(file))
+}
+
+type Identity = (u32, u32, u64);
+
+/// Asks no server: what others hold open can be anything.
+fn identity(directory: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> Option<Identity> {
+    let stat = rustix::fs::statx(directory, path, flags | AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+    Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
+}
+
+/// From here on somebody else hears the service's calls, as long as it lives.
+pub fn keep_open(listener: OwnedFd, user: u32) -> io::Result<Process> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("shorefast").args([DOORMAN, &user.to_string()]).stdin(listener).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.current_dir("/").spawn()?;
+    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+    Process::of(pid).ok_or_else(|| io::Error::other("who opens its pipes ended at once"))
+}
+
+/// The body of [`DOORMAN`]. Ends with the service.
+pub fn open_for(user: u32, listener: OwnedFd) -> Result<(), shorefast_broker::Error> {
+    // No signal of the caller's terminal arrives here.
+    let _ = rustix::process::setsid();
+    let mut doorman = Doorman::new(listener, &[Door::Pipes], user);
+    loop {
+        let (calls, ended) = {
+            let listener = doorman.listener();
+            let mut fds = [PollFd::new(&listener, PollFlags::IN)];
+            let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
+            let happened = fds[0].revents();
+            (happened.contains(PollFlags::IN), waited.is_err() || !(happened - PollFlags::IN).is_empty())
+        };
+        if calls {
+            doorman.answer_next()?;
+        } else if ended {
+            return Ok(());
+        }
+    }
+}
