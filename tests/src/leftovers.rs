@@ -9,8 +9,8 @@ use crate::mountinfo::{self, Mount};
 use crate::processes::{self, Process};
 use crate::{cgroups, wait};
 
-/// Cleaning up after a plain `umount` happens beside it, so it may take a moment.
-const GONE_WITHIN: Duration = Duration::from_secs(10);
+/// Cleaning up after a plain `umount` happens beside it, so it may take a moment; in a guest on a busy machine, many.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Before {
