@@ -37,7 +37,8 @@ const BROKERED: &[c_long] = &[SYS_mount, SYS_umount2];
 
 /// Missing, so that programs take the older way that we know: the new mount API (util-linux 2.39
 /// falls back to mount(2)), clone3 (its flags are in memory, where a filter cannot look; glibc
-/// falls back to clone), and two that only read what mountinfo shows too.
+/// falls back to clone), two that only read what mountinfo shows too, and keys: the caller's
+/// session keyring is not the client's (without any, mount.ceph hands its key to mount(2)).
 const MISSING: &[c_long] = &[
     SYS_fsopen,
     SYS_fsconfig,
@@ -53,6 +54,9 @@ const MISSING: &[c_long] = &[
     SYS_io_uring_setup,
     SYS_io_uring_enter,
     SYS_io_uring_register,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_keyctl,
 ];
 
 /// Refused: what no mount client needs.
@@ -70,10 +74,6 @@ const REFUSED: &[c_long] = &[
     SYS_pidfd_getfd,
     SYS_move_pages,
     SYS_migrate_pages,
-    // Keys: the caller's session keyring is not the client's.
-    SYS_add_key,
-    SYS_request_key,
-    SYS_keyctl,
     // Large kernel interfaces.
     SYS_bpf,
     SYS_perf_event_open,
