@@ -1,6 +1,7 @@
 //! Real servers on the test's own network. Each is a guard: dropped, the server is gone. Ports are fixed, since no two tests share
 //! a network.
 
+mod ceph;
 mod certificate;
 mod gluster;
 mod http;
@@ -14,6 +15,7 @@ mod sshd;
 pub mod tokens;
 mod webdav;
 
+pub use ceph::Ceph;
 pub use gluster::Gluster;
 pub use meddler::{Meddler, Mischief};
 pub use nfsd::Nfsd;

@@ -11,43 +11,54 @@ use crate::{cache, process};
 
 pub(crate) const SUITE: &str = "bookworm";
 
-/// Everything that the tests build images of. Their dependencies come, too.
-const PACKAGES: [&str; 18] = [
-    "bindfs",
-    "ca-certificates",
-    "ceph-fuse",
-    "cifs-utils",
-    "coreutils",
-    "dash",
-    "davfs2",
-    "fuse3",
-    "glusterfs-client",
-    "grep",
-    "mawk",
-    "mount",
-    "nfs-common",
-    "openssh-server",
-    "rclone",
-    "s3fs",
-    "sed",
-    "sshfs",
-];
+/// A directory of the cache with dists, pool and key.gpg.
+pub(crate) struct Archive {
+    pub(crate) name: &'static str,
+    /// Their dependencies come, too.
+    pub(crate) packages: &'static [&'static str],
+}
 
-/// `debian/` with dists, pool and key.gpg.
-pub(crate) fn build(cache: &Path) -> Result<()> {
-    let recipe = format!("2 {SUITE} {}\n", PACKAGES.join(" "));
-    cache::build_once(&cache.join("debian"), &recipe, |archive| {
-        let pool = archive.join("pool");
-        fs::create_dir_all(pool.join("partial"))?;
-        download(&pool)?;
-        fs::remove_dir(pool.join("partial"))?;
-        index(archive)?;
-        sign(archive)
-    })
+/// Everything that the tests build images of.
+pub(crate) const CLIENTS: Archive = Archive {
+    name: "debian",
+    packages: &[
+        "bindfs",
+        "ca-certificates",
+        "ceph-fuse",
+        "cifs-utils",
+        "coreutils",
+        "dash",
+        "davfs2",
+        "fuse3",
+        "glusterfs-client",
+        "grep",
+        "mawk",
+        "mount",
+        "nfs-common",
+        "openssh-server",
+        "rclone",
+        "s3fs",
+        "sed",
+        "sshfs",
+    ],
+};
+
+impl Archive {
+    pub(crate) fn build(&self, cache: &Path) -> Result<()> {
+        let recipe = format!("2 {SUITE} {}\n", self.packages.join(" "));
+        cache::build_once(&cache.join(self.name), &recipe, |archive| {
+            let pool = archive.join("pool");
+            fs::create_dir_all(pool.join("partial"))?;
+            download(self.packages, &pool)?;
+            fs::remove_dir(pool.join("partial"))?;
+            index(archive)?;
+            sign(archive)
+        })
+    }
 }
 
 /// As apt would on a machine that has nothing.
-fn download(pool: &Path) -> Result<()> {
+fn download(packages: &[&str], pool: &Path) -> Result<()> {
     let nothing = pool.join("partial/status");
     fs::write(&nothing, "")?;
     process::run(Command::new("apt-get").args(["--quiet=2", "update"]))?;
@@ -62,7 +73,7 @@ fn download(pool: &Path) -> Result<()> {
     for option in &options {
         command.args(["--option", option]);
     }
-    process::run(command.arg("install").args(PACKAGES))?;
+    process::run(command.arg("install").args(packages))?;
     fs::remove_file(nothing).context("cannot tidy up")
 }
 

@@ -4,6 +4,7 @@
 
 mod bench;
 mod bench_kernels;
+mod ceph;
 mod dead_servers;
 mod fuzz;
 mod generate;
@@ -53,6 +54,9 @@ enum Chore {
     Matrix(matrix::Args),
     /// Mounts whose server dies, stops or vanishes: a table of how long everything takes
     DeadServers(dead_servers::Args),
+    /// CephFS against a real cluster, here and on each guest kernel: installs Ceph, takes ten minutes
+    #[command(name = "e2e-ceph")]
+    Ceph(ceph::Args),
     /// Check formatting and lints, then run every test here and on each guest kernel
     Test(test::Args),
     /// Kill `shorefast mount` at random times, and look for what it leaves behind
@@ -89,6 +93,7 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Guest(args) => return guest::run(args),
         Chore::Matrix(args) => return matrix::run(args),
         Chore::DeadServers(args) => return dead_servers::run(args),
+        Chore::Ceph(args) => return ceph::run(args),
         Chore::Test(args) => return test::run(args),
         Chore::Soak(args) => return soak::run(args),
         Chore::Fuzz(args) => return fuzz::run(args),

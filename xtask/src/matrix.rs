@@ -3,6 +3,7 @@
 //! A test that needs more than this machine's kernel has (NFS, CIFS) is ignored here and runs there. Of those, a module called
 //! `thorough` is left out of `cargo xtask test`, which has no time for it.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, anyhow};
@@ -57,6 +58,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let versions: Vec<_> = KERNELS.iter().map(|kernel| kernel.version).filter(|version| is_wanted(&args.kernel, version)).collect();
     let extent = if args.quick { Extent::Quick } else { Extent::Thorough };
     let columns = run_on(&versions, &programs, Selection { extent, filter: args.filter.as_deref() })?;
+    Ok(report(columns))
+}
+
+/// The table, the counts, and whether all is well.
+pub(crate) fn report(columns: Vec<Column>) -> ExitCode {
     print!("{}", scenarios::table(&columns.iter().map(|column| (column.version, &column.scenarios)).collect::<Vec<_>>()));
     let mut tally = Tally::default();
     let mut is_whole = true;
@@ -68,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     println!("{tally}");
-    Ok(if is_whole && tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if is_whole && tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 pub(crate) fn is_wanted(wanted: &[String], version: &str) -> bool {
@@ -81,8 +87,21 @@ pub(crate) struct Column {
     pub(crate) version: &'static str,
     pub(crate) scenarios: Scenarios,
     pub(crate) tally: Tally,
-    /// Set if the guest did not get to the end.
+    /// Set if the tests did not get to the end.
     pub(crate) failure: Option<anyhow::Error>,
+}
+
+impl Column {
+    pub(crate) fn new(version: &'static str) -> Self {
+        Self { version, scenarios: Scenarios::default(), tally: Tally::default(), failure: None }
+    }
+
+    /// What a test program prints.
+    pub(crate) fn read(&mut self, line: &str) {
+        print!("[{}] {line}", self.version);
+        self.tally += Tally::of_line(line);
+        self.scenarios.read(line);
+    }
 }
 
 /// Images that only guests use. Made here, once: there, each guest would make them anew, on one slow processor.
@@ -95,26 +114,41 @@ pub(crate) fn run_on(versions: &[&'static str], programs: &[String], selection: 
 }
 
 pub(crate) fn make_images() -> Result<()> {
-    // In a thread of its own, which stays on a host of its own.
-    std::thread::spawn(fill_store).join().map_err(|_| anyhow!("cannot make the images that the guests use"))
+    pull(client::packages(), &IMAGES)
 }
 
-fn fill_store() {
+/// Into the store that all tests share, from this archive.
+pub(crate) fn pull(packages: PathBuf, images: &'static [&'static str]) -> Result<()> {
+    // In a thread of its own, which stays on a host of its own.
+    let filling = std::thread::spawn(move || fill_store(&packages, images));
+    filling.join().map_err(|_| anyhow!("cannot make the images {}", images.join(" ")))
+}
+
+fn fill_store(packages: &Path, images: &[&str]) {
     let Some(host) = Host::new() else { return };
-    host.offer_packages();
+    host.offer_packages_of(packages);
     let store = client::store().into_os_string();
     let image = |command: &str, name: &str| {
         host.shorefast(&["--root".as_ref(), store.as_os_str(), "image".as_ref(), command.as_ref(), name.as_ref()])
     };
-    for name in IMAGES {
+    for name in images {
         if image("inspect", name).code != Some(0) {
             image("pull", name).succeeds();
         }
     }
 }
 
-/// The end-to-end programs that have to do with the kernel. Cargo puts a hash into a file name, so it has to be asked.
+/// The end-to-end programs that have to do with the kernel, of those that are wanted.
 pub(crate) fn programs(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+    /// What these look at is the same on every kernel, and slow where there is one processor.
+    const SAME_EVERYWHERE: [&str; 7] = ["containers", "house", "install", "layers", "packages", "registry", "secrets"];
+    /// These need more than `cargo xtask setup` installs.
+    const OF_OTHER_CHORES: [&str; 1] = ["ceph"];
+    built(|name| !SAME_EVERYWHERE.contains(&name) && !OF_OTHER_CHORES.contains(&name) && is_wanted(name))
+}
+
+/// Cargo puts a hash into a file name, so it has to be asked.
+pub(crate) fn built(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let arguments = ["test", "--quiet", "--workspace", "--all-targets", "--no-run", "--message-format=json"];
     let messages = process::output(Command::new("cargo").args(arguments))?;
     let programs: Vec<_> = messages.lines().filter_map(|message| test_program(message, &is_wanted)).collect();
@@ -125,14 +159,11 @@ pub(crate) fn programs(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> 
 }
 
 fn test_program(message: &str, is_wanted: &impl Fn(&str) -> bool) -> Option<String> {
-    /// What these look at is the same on every kernel, and slow where there is one processor.
-    const SAME_EVERYWHERE: [&str; 7] = ["containers", "house", "install", "layers", "packages", "registry", "secrets"];
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let target = message.get("target")?;
     let is_end_to_end = target.get("src_path")?.as_str()?.contains("/tests/e2e/");
     let name = target.get("name")?.as_str()?;
-    let concerns_the_kernel = !SAME_EVERYWHERE.contains(&name);
-    message.get("executable")?.as_str().filter(|_| is_end_to_end && concerns_the_kernel && is_wanted(name)).map(str::to_owned)
+    message.get("executable")?.as_str().filter(|_| is_end_to_end && is_wanted(name)).map(str::to_owned)
 }
 
 /// What fails is run once more, as on this machine (tests/nextest.toml), and shown as such: real servers in a guest on a busy machine
@@ -152,14 +183,13 @@ fn run_in_guest(version: &'static str, programs: &[String], selection: Selection
 }
 
 fn try_in_guest(version: &'static str, command: &[String]) -> Column {
-    let guest = Guest { kernel: version, memory: GUEST_MEMORY, timeout_seconds: GUEST_SECONDS };
-    let mut column = Column { version, scenarios: Scenarios::default(), tally: Tally::default(), failure: None };
-    let status = guest.run(command, |line| {
-        let line = String::from_utf8_lossy(line);
-        print!("[{version}] {line}");
-        column.tally += Tally::of_line(&line);
-        column.scenarios.read(&line);
-    });
+    column_of(version, GUEST_MEMORY, GUEST_SECONDS, command)
+}
+
+pub(crate) fn column_of(version: &'static str, memory: &str, timeout_seconds: u32, command: &[String]) -> Column {
+    let guest = Guest { kernel: version, memory, timeout_seconds };
+    let mut column = Column::new(version);
+    let status = guest.run(command, |line| column.read(&String::from_utf8_lossy(line)));
     column.failure = match status.context("cannot run the guest") {
         Ok(Some(_)) => None,
         Ok(None) => Some(anyhow!("the guest died, {} before that", column.tally)),

@@ -54,7 +54,7 @@ pub(crate) fn run() -> Result<()> {
     let _lock = cache::lock(&cache)?;
     apt::ensure_installed(&PACKAGES)?;
     images::build_all(&cache)?;
-    archive::build(&cache)?;
+    archive::CLIENTS.build(&cache)?;
     s3_server::install(&cache)?;
     ensure_nextest()
 }
