@@ -7,11 +7,32 @@ use rustix::process::{Pid, Signal};
 
 use crate::spec::Ids;
 
+/// More than this would not help: on a busy host somebody always ends.
+const LOOKS: usize = 5;
+
 pub fn of(ids: Ids) -> Vec<Pid> {
+    (0..LOOKS).find_map(|_| look(ids)).unwrap_or_default()
+}
+
+/// `None`: there seems to be nobody, but a process of the list was gone when its turn came. It may have been one of them, and
+/// left a child that was not there yet when the list was made.
+fn look(ids: Ids) -> Option<Vec<Pid>> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
-    pids.filter(|pid| fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).is_ok_and(|status| belongs(&status, ids)))
-        .collect()
+    conclude(pids.map(|pid| (pid, fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok())), ids)
+}
+
+fn conclude(listed: impl Iterator<Item = (Pid, Option<String>)>, ids: Ids) -> Option<Vec<Pid>> {
+    let mut is_one_gone = false;
+    let mut members = Vec::new();
+    for (pid, status) in listed {
+        match status {
+            None => is_one_gone = true,
+            Some(status) if belongs(&status, ids) => members.push(pid),
+            Some(_) => {}
+        }
+    }
+    (!members.is_empty() || !is_one_gone).then_some(members)
 }
 
 /// By its user, or, where the client is the host's root, by a group that nothing else has.
@@ -41,6 +62,24 @@ pub fn end_all(ids: Ids) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_at_a_process_that_has_gone_shows_nothing() {
+        let ids = Ids::of_slot(7);
+        let pid = |number| Pid::from_raw(number).unwrap();
+        let status = |uid: u32| Some(format!("Uid:\t{uid}\t0\t0\t0\n"));
+        let (member, other) = (status(ids.dedicated()), status(0));
+        let rows = [
+            (vec![other.clone()], Some(vec![])),
+            (vec![other.clone(), member.clone()], Some(vec![pid(2)])),
+            (vec![other, None], None),
+            (vec![None, member], Some(vec![pid(2)])),
+        ];
+        for (statuses, expected) in rows {
+            let listed = (1..).map(pid).zip(statuses.clone());
+            assert_eq!(conclude(listed, ids), expected, "{statuses:?}");
+        }
+    }
 
     #[test]
     fn a_member_has_the_user_or_the_mark() {
