@@ -99,7 +99,7 @@ impl Column {
     /// What a test program prints.
     pub(crate) fn read(&mut self, line: &str) {
         print!("[{}] {line}", self.version);
-        self.tally += Tally::of_line(line);
+        self.tally += Tally::of_program(line);
         self.scenarios.read(line);
     }
 }

@@ -104,7 +104,7 @@ fn count(mut command: Command) -> Result<Tally> {
     for line in BufReader::new(reader).lines() {
         let line = line.context("cannot read the tests' output")?;
         println!("{line}");
-        tally += Tally::of_line(&line);
+        tally += Tally::of_runner(&line);
     }
     let status = child.wait().context("cannot wait for cargo")?;
     if !status.success() && tally.failed == 0 {
