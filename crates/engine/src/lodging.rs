@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use shorefast_image::Digest;
-use shorefast_image::store::Resolved;
+use shorefast_image::store::{Held, Resolved};
 use shorefast_sandbox::launch::Root as Files;
 use shorefast_sandbox::{Container, Nest};
 
@@ -16,6 +16,8 @@ use crate::plan::{ClientPlan, Root};
 pub struct Lodging {
     pub nest: Nest,
     pub house: House,
+    /// Nobody removes the image while this is held, or while a record names it.
+    pub held: Option<Held>,
 }
 
 #[derive(Debug)]
@@ -29,8 +31,9 @@ pub enum House {
 pub fn find(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Lodging, Error> {
     match &plan.root {
         Root::Image(image) => {
-            let image = host.images.obtain(image, host.network).map_err(Error::Image)?;
-            Ok(Lodging { nest, house: House::Image(image) })
+            let mut image = host.images.obtain(image, host.network).map_err(Error::Image)?;
+            let held = image.held.take();
+            Ok(Lodging { nest, house: House::Image(image), held })
         }
         Root::Container(selector) => {
             drop(nest);
@@ -38,7 +41,7 @@ pub fn find(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Lodging, Error
             let found = shorefast_runtimes::find(selector, deadline).map_err(Error::Container)?;
             let container = Container::of(found.pid).map_err(Error::Sandbox)?;
             let nest = shorefast_sandbox::prepare_in(&container, deadline).map_err(Error::Sandbox)?;
-            Ok(Lodging { nest, house: House::Container(container, found.to_string()) })
+            Ok(Lodging { nest, house: House::Container(container, found.to_string()), held: None })
         }
     }
 }
@@ -63,13 +66,6 @@ impl House {
         match self {
             Self::Image(image) => Some(&image.rootfs),
             Self::Container(..) => None,
-        }
-    }
-
-    /// On record as a user of its image, which nobody removes from now on.
-    pub fn is_on_record(&mut self) {
-        if let Self::Image(image) = self {
-            drop(image.held.take());
         }
     }
 

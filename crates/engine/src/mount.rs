@@ -55,20 +55,21 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     kill_point::pass(Point::TargetOpened);
     kernel::require_any(&plan.policy.kernel_types)?;
     services::require(&plan.needs)?;
-    let Lodging { nest, mut house } = lodging::find(plan, host, nest)?;
+    let Lodging { nest, house, held } = lodging::find(plan, host, nest)?;
+    let furnished = nest.furnish(&plan.spec, house.files()).map_err(Error::Sandbox)?;
     kill_point::pass(Point::ImageResolved);
     // An image may have taken minutes to arrive; what the caller limits is the mount.
     let deadline = Instant::now() + plan.timeout;
     let records = Records::at(&host.run_dir);
 
     let begun = records.begin(house.digest())?;
-    house.is_on_record();
+    drop(held);
     kill_point::pass(Point::RecordBegun);
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
     kill_point::pass(Point::CgroupMade);
     let program = sys::shim::program().map_err(Error::Keeper)?;
-    let around = Surroundings { root: house.files(), ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
-    let Started { keeper, client, listener, view, filesystem_end } = start::client(nest, plan, &around, &records, &begun)?;
+    let around = Surroundings { ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
+    let Started { keeper, client, listener, view, filesystem_end } = start::client(furnished, plan, &around, &records, &begun)?;
     // What others left behind; now, because the client takes its time.
     reconcile::abandoned(&records)?;
 

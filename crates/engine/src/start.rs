@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use shorefast_broker::View;
-use shorefast_sandbox::launch::Surroundings;
+use shorefast_sandbox::launch::{Furnished, Surroundings};
 use shorefast_sandbox::spec::{Identity, Rights, TARGET};
-use shorefast_sandbox::{Client, Error as SandboxError, Nest, Spec};
+use shorefast_sandbox::{Client, Error as SandboxError, Spec};
 use shorefast_sys as sys;
 
 use crate::error::Error;
@@ -29,27 +29,35 @@ pub struct Started {
 
 /// Starts the client as planned, or without a user namespace where the source's filesystem cannot
 /// show its owners through one.
-pub fn client(nest: Nest, plan: &ClientPlan, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
+pub fn client(
+    furnished: Furnished<'_>,
+    plan: &ClientPlan,
+    around: &Surroundings<'_>,
+    records: &Records,
+    begun: &Begun<'_>,
+) -> Result<Started, Error> {
+    let files = furnished.files();
     let spec = shorefast_sandbox::files::with_secrets(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
-    match start(nest, plan, &spec, around, records, begun) {
+    match start(furnished, plan, &spec, around, records, begun) {
         Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if spec.identity == Identity::UserNamespace => {
             let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };
             let nest = shorefast_sandbox::prepare(without.shape()).map_err(Error::Sandbox)?;
-            start(nest, plan, &without, around, records, begun)
+            let furnished = nest.furnish(&without, files).map_err(Error::Sandbox)?;
+            start(furnished, plan, &without, around, records, begun)
         }
         result => result,
     }
 }
 
 fn start(
-    nest: Nest,
+    furnished: Furnished<'_>,
     plan: &ClientPlan,
     spec: &Spec,
     around: &Surroundings<'_>,
     records: &Records,
     begun: &Begun<'_>,
 ) -> Result<Started, Error> {
-    let launching = nest.launch(spec, around).map_err(Error::Sandbox)?;
+    let launching = furnished.launch(spec, around).map_err(Error::Sandbox)?;
     kill_point::pass(Point::SandboxStands);
     // The sandbox fills its root meanwhile; later, these would be in the client's way.
     let filesystem_end = if serves_itself(plan) { None } else { FilesystemEnd::prepare() };

@@ -44,8 +44,11 @@ pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small
 fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<()> {
     let prepared = prepare(shape, furniture, small_namespace)?;
     talk::say_standing(control.as_fd(), &sys::namespace::own("mnt")?)?;
+    let (entries, trees) = talk::take_entries(control.as_fd())?;
+    root::furnish(&entries, &trees, furniture, shape.rights)?;
+    drop(trees);
     let (orders, descriptors) = talk::take_orders(control.as_fd())?;
-    root::fill(&orders, &descriptors)?;
+    root::fill(&orders, &descriptors, furniture)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // The client's user from here on. A user namespace is made under it, too: the kernel charges
     // what happens inside to whoever made it, and the client must not use up what root may have.

@@ -20,10 +20,14 @@ pub const OF_IMAGE: &str = "shorefast-etc";
 /// made straight from packages never was.
 const MTAB: &str = "mtab";
 
-/// Fills the empty directory. Of two with one name, a file of ours counts.
-pub fn make(files: &[&ReadFile], owner: u32) -> Result<()> {
+/// Fills the empty directory with what the image has.
+pub fn link() -> Result<()> {
+    link_entries(Path::new(""))
+}
+
+/// Adds ours. Of two with one name, a file of ours counts.
+pub fn lay(files: &[&ReadFile], owner: u32) -> Result<()> {
     let mut ours = vec![Path::new("")];
-    link_entries(Path::new(""))?;
     for file in files {
         let place = within(file);
         let parents = place.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());

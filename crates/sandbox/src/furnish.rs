@@ -1,4 +1,4 @@
-//! What the sandbox is furnished with: an image's files and ours, or those of a container that already runs.
+//! What the sandbox is furnished with: an image's files, or those of a container that already runs.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -11,7 +11,7 @@ use sys::namespace::Home;
 use crate::container::Container;
 use crate::error::Error;
 use crate::files;
-use crate::orders::{Entry, Furniture, ReadFile};
+use crate::orders::{Entry, ReadFile};
 use crate::root;
 use crate::spec::{INIT_INSIDE, Identity, Ids, Rights, Spec};
 
@@ -24,70 +24,76 @@ pub enum Root<'a> {
     Container(&'a Container),
 }
 
-/// What differs between the two.
+/// The same, opened.
 #[derive(Debug)]
-pub struct Furnishing {
-    pub entries: Vec<Entry>,
-    pub trees: Vec<OwnedFd>,
+pub enum Opened<'a> {
+    Image(OwnedFd),
+    Container(&'a Container),
+}
+
+/// What else differs between the two.
+#[derive(Debug)]
+pub struct Household {
     pub files: Vec<ReadFile>,
-    pub furniture: Furniture,
     pub owner: u32,
     pub init_id: u32,
     pub users: Option<OwnedFd>,
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-pub fn from(spec: &Spec, root: Root<'_>, ids: Ids, deadline: Instant) -> Result<Furnishing, Error> {
+/// What is to stand in the sandbox's root, and with it what it comes from.
+pub fn open(root: Root<'_>, rights: Rights) -> Result<(Opened<'_>, Vec<Entry>, Vec<OwnedFd>), Error> {
     match root {
         Root::Image(path) => {
             let fail = |source| Error::Root { path: path.to_owned(), source };
             let image = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
             let image = sys::call(|| format!("open({path:?})"), image).map_err(fail)?;
-            let (entries, trees) = match spec.shape().rights {
+            let (entries, trees) = match rights {
                 Rights::None => root::image_entries(&image),
                 // Restricted once they are attached.
                 Rights::All => root::plain_image_entries(&image),
             }
             .map_err(fail)?;
-            Ok(Furnishing {
-                entries,
-                trees,
-                files: files::read(spec, &image, ids, deadline)?,
-                furniture: Furniture::Full,
-                owner: ids.client(spec.identity),
-                init_id: if spec.identity == Identity::UserNamespace { INIT_INSIDE } else { ids.init(spec.identity) },
-                users: None,
-                environment: Vec::new(),
-            })
+            Ok((Opened::Image(image), entries, trees))
         }
         Root::Container(container) => {
-            let (entries, trees) = {
-                let home = Home::here().map_err(Error::ContainerFiles)?;
-                let _visit = home.visit(container.mounts.as_fd()).map_err(Error::ContainerFiles)?;
-                root::container_entries().map_err(Error::ContainerFiles)?
-            };
-            let users =
-                container.users.as_ref().map(|users| sys::call(|| "dup()".into(), users.try_clone())).transpose().map_err(Error::Start)?;
-            Ok(Furnishing {
-                entries,
-                trees,
-                files: files::read_given(spec, deadline)?,
-                furniture: Furniture::Sparse,
-                owner: container.root,
-                init_id: match (&users, container.has_spare_user) {
-                    (None, _) => ids.init(spec.identity),
-                    (Some(_), true) => INIT_INSIDE,
-                    (Some(_), false) => 0,
-                },
-                users,
-                environment: container.environment.clone(),
-            })
+            let home = Home::here().map_err(Error::ContainerFiles)?;
+            let _visit = home.visit(container.mounts.as_fd()).map_err(Error::ContainerFiles)?;
+            let (entries, trees) = root::container_entries().map_err(Error::ContainerFiles)?;
+            Ok((Opened::Container(container), entries, trees))
         }
     }
 }
 
-impl Root<'_> {
+impl Opened<'_> {
+    pub fn household(&self, spec: &Spec, ids: Ids, deadline: Instant) -> Result<Household, Error> {
+        match self {
+            Self::Image(image) => Ok(Household {
+                files: files::read(spec, image, ids, deadline)?,
+                owner: ids.client(spec.identity),
+                init_id: if spec.identity == Identity::UserNamespace { INIT_INSIDE } else { ids.init(spec.identity) },
+                users: None,
+                environment: Vec::new(),
+            }),
+            Self::Container(container) => {
+                let dup = |users: &OwnedFd| sys::call(|| "dup()".into(), users.try_clone());
+                let users = container.users.as_ref().map(dup).transpose().map_err(Error::Start)?;
+                Ok(Household {
+                    files: files::read_given(spec, deadline)?,
+                    owner: container.root,
+                    init_id: match (&users, container.has_spare_user) {
+                        (None, _) => ids.init(spec.identity),
+                        (Some(_), true) => INIT_INSIDE,
+                        (Some(_), false) => 0,
+                    },
+                    users,
+                    environment: container.environment.clone(),
+                })
+            }
+        }
+    }
+
     pub fn joins_users(&self) -> bool {
-        matches!(self, Root::Container(container) if container.users.is_some())
+        matches!(self, Self::Container(container) if container.users.is_some())
     }
 }

@@ -22,7 +22,7 @@ use crate::child;
 use crate::client::Client;
 use crate::container::Container;
 use crate::error::Error;
-use crate::furnish::{self, Furnishing};
+use crate::furnish::{self, Household, Opened};
 use crate::orders::{Descriptors, Furniture, Orders, PlaceKind, ShownPlace, SourceKind};
 use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, SOURCE, Shape, Shown, Spec, Thing};
 use crate::talk::{self, Word};
@@ -43,7 +43,6 @@ pub struct Nest {
 /// What the launch gets from its surroundings, in contrast to the plan.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    pub root: Root<'a>,
     pub ids: Ids,
     pub cgroup: &'a Cgroup,
     /// Where the client's output is kept.
@@ -108,32 +107,25 @@ pub fn prepare_in(container: &Container, deadline: Instant) -> Result<Nest, Erro
 }
 
 impl Nest {
-    /// Tells it what to become. The result, dropped, ends it.
-    pub fn launch<'a>(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
+    /// Gives it the files that the client will see: it puts them up while the caller goes on.
+    pub fn furnish<'a>(self, spec: &Spec, root: Root<'a>) -> Result<Furnished<'a>, Error> {
         // Prepared for the usual case; a client that shares more with the host needs another.
-        let mut nest = if self.shape == spec.shape() { self } else { prepare(spec.shape())? };
-        let mut source = spec.source.as_deref().map(|path| Source::open(path, around.deadline)).transpose()?;
-        let (orders, mut descriptors) = orders(spec, around, source.as_ref().map(|source| source.kind))?;
-        match spec.identity {
-            // Restricted once it is attached.
-            Identity::HostRoot => descriptors.source = source.take().map(|source| source.tree),
-            Identity::UserNamespace => {}
-            Identity::DedicatedUser | Identity::ContainerRoot if descriptors.users.is_some() => {}
-            Identity::DedicatedUser | Identity::ContainerRoot => {
-                descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
+        let nest = if self.shape == spec.shape() { self } else { prepare(spec.shape())? };
+        let (opened, entries, trees) = furnish::open(root, nest.shape.rights)?;
+        talk::say_entries(nest.control.as_fd(), &entries, &trees).map_err(|error| nest.why_not(error))?;
+        Ok(Furnished { nest, root, opened })
+    }
+
+    /// Why it listens no more: by its own words, if it left some.
+    fn why_not(&self, error: sys::Error) -> Error {
+        while error.errno() == rustix::io::Errno::PIPE {
+            match talk::take(self.control.as_fd()) {
+                Ok(Word::Failed(text)) => return Error::Inside(text),
+                Ok(_) => {}
+                Err(_) => break,
             }
         }
-        around.cgroup.admit(nest.init.pid)?;
-        if let Some(elsewhere) = nest.elsewhere.take() {
-            elsewhere.end();
-        }
-        talk::say_orders(nest.control.as_fd(), &orders, &descriptors).map_err(Error::Start)?;
-        drop(descriptors);
-        let client = nest.into_client(spec, around.ids)?;
-        match expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Standing(_)))? {
-            Word::Standing(namespace) => Ok(Launching { client, namespace, source, spec, around }),
-            _ => unreachable!("expect lets only this word through"),
-        }
+        Error::Start(error)
     }
 
     fn into_client(mut self, spec: &Spec, ids: Ids) -> Result<Client, Error> {
@@ -155,6 +147,49 @@ impl Drop for Nest {
     }
 }
 
+/// A sandbox with its client's files. Dropped: gone.
+#[derive(Debug)]
+pub struct Furnished<'a> {
+    nest: Nest,
+    root: Root<'a>,
+    opened: Opened<'a>,
+}
+
+impl<'a> Furnished<'a> {
+    /// For another nest.
+    pub fn files(&self) -> Root<'a> {
+        self.root
+    }
+
+    /// Tells it what to become. The result, dropped, ends it.
+    pub fn launch(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
+        let Self { mut nest, opened, .. } = self;
+        let mut source = spec.source.as_deref().map(|path| Source::open(path, around.deadline)).transpose()?;
+        let household = opened.household(spec, around.ids, around.deadline)?;
+        let (orders, mut descriptors) = orders(spec, around, household, source.as_ref().map(|source| source.kind))?;
+        match spec.identity {
+            // Restricted once it is attached.
+            Identity::HostRoot => descriptors.source = source.take().map(|source| source.tree),
+            Identity::UserNamespace => {}
+            Identity::DedicatedUser | Identity::ContainerRoot if descriptors.users.is_some() => {}
+            Identity::DedicatedUser | Identity::ContainerRoot => {
+                descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
+            }
+        }
+        around.cgroup.admit(nest.init.pid)?;
+        if let Some(elsewhere) = nest.elsewhere.take() {
+            elsewhere.end();
+        }
+        talk::say_orders(nest.control.as_fd(), &orders, &descriptors).map_err(|error| nest.why_not(error))?;
+        drop(descriptors);
+        let client = nest.into_client(spec, around.ids)?;
+        match expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Standing(_)))? {
+            Word::Standing(namespace) => Ok(Launching { client, namespace, source, spec, around, joins_users: opened.joins_users() }),
+            _ => unreachable!("expect lets only this word through"),
+        }
+    }
+}
+
 /// A sandbox that stands and is being filled. Dropped: gone.
 #[derive(Debug)]
 pub struct Launching<'a> {
@@ -163,6 +198,7 @@ pub struct Launching<'a> {
     source: Option<Source>,
     spec: &'a Spec,
     around: &'a Surroundings<'a>,
+    joins_users: bool,
 }
 
 impl Launching<'_> {
@@ -178,8 +214,8 @@ impl Launching<'_> {
 
     /// Waits until the client is being executed. With it comes what hears its calls.
     pub fn complete(self) -> Result<(Client, OwnedFd), Error> {
-        let Self { client, namespace, source, spec, around } = self;
-        if spec.identity == Identity::UserNamespace || around.root.joins_users() {
+        let Self { client, namespace, source, spec, around, joins_users } = self;
+        if spec.identity == Identity::UserNamespace || joins_users {
             expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
             if spec.identity == Identity::UserNamespace {
                 map_ids(client.pid(), around.ids).map_err(Error::Start)?;
@@ -213,19 +249,21 @@ fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
     }
 }
 
-fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) -> Result<(Orders, Descriptors), Error> {
-    let Furnishing { entries, trees, files, furniture, owner, init_id, users, environment: given } =
-        furnish::from(spec, around.root, around.ids, around.deadline)?;
+fn orders(
+    spec: &Spec,
+    around: &Surroundings<'_>,
+    household: Household,
+    source: Option<SourceKind>,
+) -> Result<(Orders, Descriptors), Error> {
+    let Household { files, owner, init_id, users, environment: given } = household;
     let environment = environment(spec, given);
     let orders = Orders {
         identity: spec.identity,
-        furniture,
         capabilities: spec.capabilities,
         owner,
         init_id,
         mark: (spec.identity == Identity::HostRoot).then(|| around.ids.mark()),
         scratch_bytes: spec.scratch_bytes,
-        entries,
         files,
         source,
         shown: spec
@@ -244,7 +282,7 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, source: Option<SourceKind>) ->
     let (output_read, output_write) = output_pipe().map_err(Error::Start)?;
     let shown = spec.shown.iter().map(shown_tree).collect::<Result<_, _>>()?;
     let (program, ring) = (dup(around.program)?, dup(around.log)?);
-    let descriptors = Descriptors { program, output_read, output_write, ring, source: None, entries: trees, shown, users };
+    let descriptors = Descriptors { program, output_read, output_write, ring, source: None, shown, users };
     Ok((orders, descriptors))
 }
 

@@ -9,6 +9,7 @@ pub mod client;
 pub mod members;
 pub mod child;
 pub mod talk;
+pub mod letter;
 pub mod furnish;
 pub mod root;
 pub mod beside;

@@ -1,12 +1,10 @@
 //! What the launching process tells the sandbox's first process to become. That one was forked
-//! before anything was planned, so it has to be told all.
+//! before anything was planned, so it has to be told all: first what its image holds, as soon as
+//! that is known, then the rest.
 
-use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
-use shorefast_sys as sys;
 
 use crate::spec::{Capabilities, Identity, Role};
 
@@ -14,7 +12,6 @@ use crate::spec::{Capabilities, Identity, Role};
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Orders {
     pub identity: Identity,
-    pub furniture: Furniture,
     pub capabilities: Capabilities,
     /// The client's user, as the host's number.
     pub owner: u32,
@@ -23,7 +20,6 @@ pub struct Orders {
     /// A group that its processes are known by, where their user says nothing.
     pub mark: Option<u32>,
     pub scratch_bytes: u64,
-    pub entries: Vec<Entry>,
     pub files: Vec<ReadFile>,
     pub source: Option<SourceKind>,
     /// What is shown of the host: with a descriptor each, in order.
@@ -106,7 +102,7 @@ pub enum SourceKind {
     File,
 }
 
-/// The descriptors that go with the orders, in this order, before those of the entries.
+/// The descriptors that go with the orders, in this order.
 #[derive(Debug)]
 pub struct Descriptors {
     pub program: OwnedFd,
@@ -116,26 +112,7 @@ pub struct Descriptors {
     /// The source, ready to be attached. In a user namespace it becomes that only later, and then
     /// the launching process attaches it.
     pub source: Option<OwnedFd>,
-    pub entries: Vec<OwnedFd>,
     pub shown: Vec<OwnedFd>,
     /// The container's user namespace, to be joined.
     pub users: Option<OwnedFd>,
-}
-
-impl Orders {
-    /// In memory that is nobody's file: contents may be secrets.
-    pub fn write(&self) -> sys::Result<OwnedFd> {
-        let memfd = rustix::fs::memfd_create("shorefast-orders", MemfdFlags::CLOEXEC);
-        let mut file = std::fs::File::from(sys::call(|| "memfd_create(\"shorefast-orders\")".into(), memfd)?);
-        let bytes = postcard::to_allocvec(self).expect("plain data has a plain form");
-        sys::call(|| "write(orders)".into(), file.write_all(&bytes))?;
-        Ok(file.into())
-    }
-
-    pub fn read(from: OwnedFd) -> sys::Result<Self> {
-        let mut file = std::fs::File::from(from);
-        let mut bytes = Vec::new();
-        sys::call(|| "read(orders)".into(), file.rewind().and_then(|()| file.read_to_end(&mut bytes)))?;
-        postcard::from_bytes(&bytes).map_err(|_| sys::Error::new("read(orders)", rustix::io::Errno::PROTO))
-    }
 }

@@ -86,23 +86,31 @@ pub fn enter_empty(small: Option<OwnedFd>, furniture: Furniture, rights: Rights)
     sys::mount::attach(proc.as_fd(), CWD, Path::new("proc"))
 }
 
-/// Puts into the empty root what this client gets to see.
-pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
-    if orders.scratch_bytes != DEFAULT_SCRATCH {
-        resize(orders.scratch_bytes)?;
-    }
-    let (_, writable) = directories(orders.furniture);
-    writable.iter().try_for_each(|name| node::give(Path::new(name), orders.owner))?;
-    let mut trees = descriptors.entries.iter();
-    for entry in &orders.entries {
+/// Puts the image's entries, or the container's, into the empty root.
+pub fn furnish(entries: &[Entry], trees: &[OwnedFd], furniture: Furniture, rights: Rights) -> Result<()> {
+    let mut trees = trees.iter();
+    for entry in entries {
         // Ours has links to what is in the image's.
-        let is_covered = orders.furniture == Furniture::Full && entry.name == etc::ETC.as_bytes();
+        let is_covered = furniture == Furniture::Full && entry.name == etc::ETC.as_bytes();
         let name = if is_covered { Path::new(etc::OF_IMAGE) } else { node::path(&entry.name) };
         place(entry, name, &mut trees)?;
-        if orders.identity == Identity::HostRoot && entry.has_descriptor() {
+        if rights == Rights::All && entry.has_descriptor() {
             sys::mount::restrict(name, MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)?;
         }
     }
+    match furniture {
+        Furniture::Full => etc::link(),
+        Furniture::Sparse => Ok(()),
+    }
+}
+
+/// Adds what only this client gets to see.
+pub fn fill(orders: &Orders, descriptors: &Descriptors, furniture: Furniture) -> Result<()> {
+    if orders.scratch_bytes != DEFAULT_SCRATCH {
+        resize(orders.scratch_bytes)?;
+    }
+    let (_, writable) = directories(furniture);
+    writable.iter().try_for_each(|name| node::give(Path::new(name), orders.owner))?;
     match orders.source {
         None => {}
         Some(SourceKind::Directory) => node::make_directory("shorefast/source")?,
@@ -114,7 +122,7 @@ pub fn fill(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
             sys::mount::restrict(Path::new(SOURCE), MountFlags::NOSUID | MountFlags::NODEV)?;
         }
     }
-    match orders.furniture {
+    match furniture {
         Furniture::Full => make_files(orders)?,
         Furniture::Sparse => orders.files.iter().try_for_each(|file| write_out(file, orders.owner))?,
     }
@@ -215,7 +223,7 @@ fn make_files(orders: &Orders) -> Result<()> {
     for file in ours {
         write_out(file, orders.owner)?;
     }
-    etc::make(&in_etc, orders.owner)
+    etc::lay(&in_etc, orders.owner)
 }
 
 fn write_out(file: &ReadFile, owner: u32) -> Result<()> {

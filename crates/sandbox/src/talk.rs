@@ -14,7 +14,8 @@ use rustix::net::{
 use shorefast_sys as sys;
 
 use crate::error::Error;
-use crate::orders::{Descriptors, Orders};
+use crate::letter;
+use crate::orders::{Descriptors, Entry, Orders};
 
 /// From the sandbox.
 #[derive(Debug)]
@@ -36,9 +37,6 @@ pub enum Word {
 }
 
 pub const GO: &[u8] = b"G";
-
-/// Descriptors per packet: well below the kernel's 253.
-const FDS: usize = 64;
 
 const BORN: u8 = b'B';
 const STANDING: u8 = b'S';
@@ -91,50 +89,30 @@ fn say_with(to: BorrowedFd<'_>, tag: u8, fd: &OwnedFd) -> sys::Result<()> {
     sys::call(|| "sendmsg(SCM_RIGHTS)".into(), sent).map(drop)
 }
 
-/// The orders themselves are in memory; the descriptors go with them, some at a time.
-pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
-    let written = orders.write()?;
-    let Descriptors { program, output_read, output_write, ring, source, entries, shown, users } = descriptors;
-    let first = [&written, program, output_read, output_write, ring];
-    // The source comes last: whether the others are there is in the orders.
-    let all: Vec<_> = first.into_iter().chain(entries).chain(shown).chain(users).chain(source).map(|fd| fd.as_fd()).collect();
-    for part in all.chunks(FDS) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(part));
-        let count = (all.len() as u32).to_ne_bytes();
-        let sent = rustix::net::sendmsg(to, &[IoSlice::new(&count)], &mut control, SendFlags::NOSIGNAL);
-        sys::call(|| "sendmsg(orders)".into(), sent)?;
-    }
-    Ok(())
+/// What the image holds.
+pub fn say_entries(to: BorrowedFd<'_>, entries: &[Entry], trees: &[OwnedFd]) -> sys::Result<()> {
+    letter::send(to, &entries, trees.iter())
 }
 
-/// In the sandbox: waits for the orders. Ends with the launching process.
+pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
+    let Descriptors { program, output_read, output_write, ring, source, shown, users } = descriptors;
+    // The source comes last: whether the others are there is in the orders.
+    letter::send(to, orders, [program, output_read, output_write, ring].into_iter().chain(shown).chain(users).chain(source))
+}
+
+/// In the sandbox: waits for what the image holds.
+pub fn take_entries(from: BorrowedFd<'_>) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    letter::receive(from).map(|(entries, trees)| (entries, trees.collect()))
+}
+
+/// In the sandbox: waits for the orders.
 pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
-    let mut fds = Vec::new();
-    loop {
-        let mut count = [0u8; 4];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut count)], &mut control, RecvFlags::CMSG_CLOEXEC);
-        if sys::call(|| "recvmsg(orders)".into(), received)?.bytes == 0 {
-            sys::process::exit_now(1);
-        }
-        fds.extend(control.drain().flat_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
-            _ => Vec::new(),
-        }));
-        if fds.len() as u32 >= u32::from_ne_bytes(count) {
-            break;
-        }
-    }
-    let mut fds = fds.into_iter();
+    let (orders, mut fds): (Orders, _) = letter::receive(from)?;
     let mut next = || fds.next().ok_or_else(|| sys::Error::new("recvmsg(orders)", rustix::io::Errno::PROTO));
-    let (orders, program, output_read, output_write, ring) = (Orders::read(next()?)?, next()?, next()?, next()?, next()?);
-    let entries = orders.entries.iter().filter(|entry| entry.has_descriptor()).map(|_| next()).collect::<sys::Result<_>>()?;
+    let (program, output_read, output_write, ring) = (next()?, next()?, next()?, next()?);
     let shown = orders.shown.iter().map(|_| next()).collect::<sys::Result<_>>()?;
     let users = if orders.joins_users { Some(next()?) } else { None };
-    Ok((orders, Descriptors { program, output_read, output_write, ring, entries, shown, users, source: fds.next() }))
+    Ok((orders, Descriptors { program, output_read, output_write, ring, shown, users, source: fds.next() }))
 }
 
 /// In the sandbox: waits for the word that ids are mapped and the source is there.

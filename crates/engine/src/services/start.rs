@@ -24,12 +24,12 @@ pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Ru
     let boot = prepare(records, service, &begun)?;
     let program = sys::shim::program().map_err(Error::Keeper)?;
     let cgroup = Cgroup::default();
-    let around =
-        Surroundings { root: Root::Image(&service.rootfs), ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
+    let around = Surroundings { ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
     let profiles = service.profiles.iter().map(|path| profile::read(path)).collect::<Result<_, _>>();
     let spec = service.spec(boot, profiles.map_err(|error| failed(service, error.to_string()))?);
     let nest = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
-    let launching = nest.launch(&spec, &around).map_err(Error::Sandbox)?;
+    let furnished = nest.furnish(&spec, Root::Image(&service.rootfs)).map_err(Error::Sandbox)?;
+    let launching = furnished.launch(&spec, &around).map_err(Error::Sandbox)?;
     let watch = Watch { sandbox: launching.client().pidfd(), view: launching.namespace().as_fd(), filesystem: None };
     let keeper = keeper::start(records.directory(), &begun.id, &watch, &program).map_err(Error::Keeper)?;
     let (client, listener) = launching.complete().map_err(Error::Sandbox)?;

@@ -61,18 +61,14 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     drop(image.held);
     let port = free_port().map_err(|source| failed("cannot find a free port", source))?;
     let program = shorefast_sys::shim::program().map_err(Error::Keeper)?;
-    let around = Surroundings {
-        root: Root::Image(&image.rootfs),
-        ids: begun.ids,
-        cgroup: &Cgroup::default(),
-        log: &begun.log,
-        program: &program,
-        deadline: Instant::now() + START,
-    };
+    let around =
+        Surroundings { ids: begun.ids, cgroup: &Cgroup::default(), log: &begun.log, program: &program, deadline: Instant::now() + START };
     let spec = spec(port);
     let nest = shorefast_sandbox::prepare(spec.shape()).map_err(Error::Sandbox)?;
     // With nobody listening, whatever it would mount is refused.
-    let (client, listener) = nest.launch(&spec, &around).and_then(|launching| launching.complete()).map_err(Error::Sandbox)?;
+    let furnished = nest.furnish(&spec, Root::Image(&image.rootfs));
+    let launched = furnished.and_then(|furnished| furnished.launch(&spec, &around)).and_then(|launching| launching.complete());
+    let (client, listener) = launched.map_err(Error::Sandbox)?;
     drop(listener);
     let key = first_words(&client, &records.log(&begun.id), around.deadline)?;
     let place = Place::make(&key).map_err(|source| failed("cannot make a directory for the demo", source))?;
