@@ -9,6 +9,7 @@ mod dead_servers;
 mod fuzz;
 mod generate;
 mod guest;
+mod hot;
 mod k8s;
 mod kernels;
 mod matrix;
@@ -69,6 +70,8 @@ enum Chore {
     E2eK8s(k8s::Args),
     /// Measure how fast kernel filesystems are mounted on the guest kernels, beside native clients
     BenchKernels(bench_kernels::Args),
+    /// Write down what a mount executes, for the linker
+    Hot,
     /// Write man pages and completions
     Generate(generate::Args),
     /// End the guest machine that this runs in; the last thing that its init does
@@ -100,6 +103,7 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Bench(args) => return bench::run(args),
         Chore::E2eK8s(args) => return k8s::run(args),
         Chore::BenchKernels(args) => return bench_kernels::run(args),
+        Chore::Hot => return hot::run(),
         Chore::Generate(args) => generate::run(args)?,
         Chore::PowerOff => guest::power_off()?,
     }

@@ -14,19 +14,24 @@ const FLAGS: &str = "-C target-feature=+crt-static -C relocation-model=static";
 
 /// The same command as in the README.
 pub(crate) fn build() -> Result<PathBuf> {
-    build_as("release")
+    build_as("release", &[])
+}
+
+/// The same with the names of its functions.
+pub(crate) fn build_with_symbols() -> Result<PathBuf> {
+    build_as("release", &["--config=profile.release.strip=false"])
 }
 
 /// The same linking without the optimisation, which takes minutes.
 pub(crate) fn build_quickly() -> Result<PathBuf> {
-    build_as("quick")
+    build_as("quick", &[])
 }
 
-fn build_as(profile: &str) -> Result<PathBuf> {
+fn build_as(profile: &str, more: &[&str]) -> Result<PathBuf> {
     let target = target();
     let profile_argument = format!("--profile={profile}");
     let arguments = ["build", "--quiet", &profile_argument, "--package=shorefast", "--target-dir=target/static", "--target", &target];
-    process::run(Command::new("cargo").args(arguments).env("RUSTFLAGS", FLAGS))?;
+    process::run(Command::new("cargo").args(arguments).args(more).env("RUSTFLAGS", FLAGS))?;
     Ok(PathBuf::from("target/static").join(target).join(profile).join("shorefast"))
 }
 
