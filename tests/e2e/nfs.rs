@@ -86,8 +86,12 @@ impl Shown {
 
 /// Mounts, uses and unmounts, and says what was seen meanwhile.
 fn use_it(scene: &Scene, request: &Request<'_>, way: Way, access: Access) -> Shown {
-    let target = request.target.as_path();
     request.mount(&scene.host, way).succeeds();
+    use_mounted(scene, request, access)
+}
+
+fn use_mounted(scene: &Scene, request: &Request<'_>, access: Access) -> Shown {
+    let target = request.target.as_path();
     let [mount] = &mountinfo::at(target)[..] else { panic!("not one mount: {:?}", mountinfo::at(target)) };
     assert_eq!(fs::read(target.join("greeting")).expect("the greeting can be read"), GREETING);
     let answer = target.join("answer");

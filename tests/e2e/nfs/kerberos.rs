@@ -38,8 +38,8 @@ impl Member {
     fn is_as_native(&self, options: &str) {
         let request = self.request("target", options);
         let natively = {
-            let _gssd = HostGssd::start(&self.scene.host);
-            use_it(&self.scene, &request, Way::Native, Access::ReadWrite)
+            let _gssd = self.mount_with_host_gssd(&request, Way::Native);
+            use_mounted(&self.scene, &request, Access::ReadWrite)
         };
         let sandboxed = use_it(&self.scene, &request, Way::Catalogue, Access::ReadWrite);
         assert_eq!(sandboxed, natively);
@@ -52,6 +52,20 @@ impl Member {
         let request = self.request(target, options);
         request.mount(&self.scene.host, Way::Catalogue).succeeds();
         request.target
+    }
+
+    /// A native rpc.gssd that looks into a new directory at the wrong moment opens the pipe of the old protocol there (`krb5`), and can
+    /// do nothing until it is started again. Ours cannot: that pipe stays shut for it.
+    fn mount_with_host_gssd(&self, request: &Request<'_>, way: Way) -> HostGssd {
+        for _ in 0..4 {
+            let gssd = HostGssd::start(&self.scene.host);
+            let ran = request.mount(&self.scene.host, way);
+            if !ran.stderr.contains("access denied") {
+                ran.succeeds();
+                return gssd;
+            }
+        }
+        panic!("the host's rpc.gssd does not work");
     }
 
     /// Those of ours.
@@ -210,10 +224,10 @@ mod thorough {
     #[ignore = "needs a kernel with NFS"]
     fn gssd_of_the_host_is_used() {
         let Some(member) = Member::new() else { return };
-        let _gssd = HostGssd::start(&member.scene.host);
-        let target = member.mount("target", "vers=4.2,sec=krb5p");
+        let request = member.request("target", "vers=4.2,sec=krb5p");
+        let _gssd = member.mount_with_host_gssd(&request, Way::Catalogue);
         assert_eq!(member.gssd(), [], "the host has its own");
-        member.end(&target);
+        member.end(&request.target);
     }
 
     #[test]
