@@ -224,7 +224,7 @@ fn command(programs: &[String], selection: Selection<'_>) -> Vec<String> {
         r#"filter=$1 hostile=$2 slow=$3; shift 3; for program; do
         name=${{program##*/}}; echo "{}${{name%-*}}"
         case $name in hostile-*) rows=$hostile;; *) rows=;; esac
-        "$program" --include-ignored --test-threads=1 --color=never --skip natively --skip soak $slow $filter $rows
+        "$program" --include-ignored --test-threads=1 --color=never --skip ::natively --skip soak $slow $filter $rows
     done"#,
         scenarios::PROGRAM
     );
