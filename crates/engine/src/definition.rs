@@ -2,16 +2,19 @@
 //! name, and then from the defaults. So there are two types: a [`Layer`], in which everything is optional, and the
 //! [`Definition`] that comes out.
 
+mod services;
+
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shorefast_broker::Door;
 use shorefast_runtimes::Selector;
 use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, SecretForm};
 
 use crate::mode::Mode;
+
+pub use services::{Service, Services, door};
 
 /// A complete definition, checked.
 #[derive(Clone, Debug)]
@@ -72,59 +75,6 @@ pub struct Layer {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub provide: BTreeMap<PathBuf, String>,
-}
-
-/// Daemons of the client's image that some of its mounts need: one instance for all of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Services {
-    /// The program by which the client asks for them; inside, ours stands in its place. Without one, they start before the mount.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked_by: Option<PathBuf>,
-    /// A mount with one of these options (`x*`: that begins with x) needs them as long as it lives,
-    pub used_with: Vec<String>,
-    /// unless it has one of these.
-    #[serde(default)]
-    pub unless: Vec<String>,
-    /// What the caller can do where they do not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub otherwise: Option<String>,
-    /// In the order in which they start.
-    pub run: Vec<Service>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Service {
-    pub name: String,
-    pub command: Vec<String>,
-    /// More arguments when it starts again without a reboot in between.
-    #[serde(default)]
-    pub again: Vec<String>,
-    /// The RPC program that answers when it runs. One that the host runs already is used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<u32>,
-    /// Ports, socket paths, `reserved`, or `rpc_pipefs`.
-    #[serde(default)]
-    pub binds: Vec<String>,
-    /// Sockets of the host that it gets to see.
-    #[serde(default)]
-    pub sockets: Vec<PathBuf>,
-    /// Files of the host below /etc that it cannot do without: it gets copies of its own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub copies: Vec<PathBuf>,
-    /// The same for Kerberos profiles, with all that they include.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub profiles: Vec<PathBuf>,
-    /// A directory that is kept for it, for good.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<PathBuf>,
-    /// Directories in there that it expects.
-    #[serde(default)]
-    pub state_directories: Vec<String>,
-    /// Files that it needs besides the image's, as in `provide`.
-    #[serde(default)]
     pub provide: BTreeMap<PathBuf, String>,
 }
 
@@ -309,67 +259,6 @@ impl Layer {
     }
 }
 
-impl Services {
-    fn checked(self) -> Result<Self, String> {
-        let is_name = |name: &str| {
-            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) && !name.starts_with('.')
-        };
-        for service in &self.run {
-            let wrong = |what: &str| format!("key `services`: {:?}: {what}", service.name);
-            if !is_name(&service.name) {
-                return Err(wrong("a name has letters, digits, dots and dashes"));
-            }
-            let given = service.provide.keys().chain(service.files());
-            given.into_iter().try_for_each(|path| check_provided(path))?;
-            if service.command.is_empty() {
-                return Err(wrong("a command is needed"));
-            }
-            if service.program.is_some() == service.answers_the_kernel() {
-                return Err(wrong("`program` says how it is known to run, or `rpc_pipefs` among `binds`"));
-            }
-            if !service.state_directories.iter().all(|name| is_name(name)) {
-                return Err(wrong("`state_directories` are plain names"));
-            }
-            for path in service.state.iter().chain(&service.sockets) {
-                let file = File { inside: path.clone(), content: Content::Text(String::new()) };
-                if !path.is_absolute()
-                    || !file.is_ours()
-                    || !path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
-                {
-                    return Err(wrong("paths are absolute, and below /run, /tmp, /root or /var"));
-                }
-            }
-            if let Some(bad) = service.binds.iter().find(|bind| door(bind).is_none()) {
-                return Err(wrong(&format!("{bad:?} is neither a port below 1024, nor a path below /run, nor `reserved` or `rpc_pipefs`")));
-            }
-        }
-        Ok(self)
-    }
-}
-
-impl Service {
-    /// Those of the host that it cannot do without.
-    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.copies.iter().chain(&self.profiles)
-    }
-
-    fn answers_the_kernel(&self) -> bool {
-        self.binds.iter().any(|bind| door(bind) == Some(Door::Pipes))
-    }
-}
-
-/// `111`, `reserved`, `rpc_pipefs`, or `/run/x.sock`, which is the same on the host.
-pub fn door(text: &str) -> Option<Door> {
-    let path = Path::new(text);
-    let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    match text {
-        "reserved" => Some(Door::ReservedPort),
-        "rpc_pipefs" => Some(Door::Pipes),
-        _ if path.starts_with("/run") && is_plain => Some(Door::Socket { inside: path.to_owned(), outside: path.to_owned() }),
-        _ => text.parse().ok().filter(|port| (1..1024).contains(port)).map(Door::Port),
-    }
-}
-
 impl SecretLayer {
     fn complete(self) -> Result<SecretWay, String> {
         if self.to_option.is_none() && self.to_file.is_none() {
@@ -461,17 +350,6 @@ mod tests {
 
     const SERVICE: &str =
         "[[services]]\nasked_by = \"/bin/ask\"\nused_with = []\n[[services.run]]\nname = \"a\"\ncommand = [\"a\"]\nprogram = 1\n";
-
-    #[test]
-    fn doors() {
-        assert_eq!(door("111"), Some(Door::Port(111)));
-        assert_eq!(door("reserved"), Some(Door::ReservedPort));
-        assert_eq!(door("rpc_pipefs"), Some(Door::Pipes));
-        assert_eq!(door("/run/x.sock"), Some(Door::Socket { inside: "/run/x.sock".into(), outside: "/run/x.sock".into() }));
-        for bad in ["", "0", "1024", "-1", "x", "/etc/x", "/run/../etc/x", "run/x"] {
-            assert_eq!(door(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn mistakes_are_named() {
