@@ -120,12 +120,6 @@ impl<'a> Broker<'a> {
         Ok(())
     }
 
-    /// The mount is complete and becomes the caller's. The client's view of it is left to whoever
-    /// ends the view.
-    pub fn finish(self) -> Option<Mounted> {
-        self.mounted
-    }
-
     /// While the client serves a mount, its memory is not touched: it could be a file of its own
     /// filesystem, and reading it would wait for an answer that never comes. The registers say
     /// enough: a second mount is refused, and whatever it unmounts, it has only this one.

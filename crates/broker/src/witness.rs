@@ -31,10 +31,6 @@ impl<'a> Witness<'a> {
         self.mounted.as_ref()
     }
 
-    pub fn finish(self) -> Option<Mounted> {
-        self.mounted
-    }
-
     pub fn look(&mut self) -> Result<(), Error> {
         if self.mounted.is_some() {
             return Ok(());

@@ -1,10 +1,10 @@
-//! The tiny process on the host that outlives us and cleans up when the mount ends. It is the
-//! same few kilobytes as the sandbox's pid 1 (`sys/shim/shim.rs`); when its time comes it becomes
-//! `shorefast __ended ID`, which is [`crate::reconcile::ended`].
+//! The tiny process on the host that outlives us and cleans up when the mount ends. While we mount,
+//! it waits aside; once we let go of it, or die, it becomes the same few kilobytes as the sandbox's
+//! pid 1 (`sys/shim/shim.rs`); and when its time comes, `shorefast __ended ID`, which is
+//! [`crate::reconcile::ended`].
 
-use std::convert::Infallible;
-use std::ffi::CString;
 use std::fs::File;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub struct Watch<'a> {
 pub fn start(run_dir: &Path, id: &str, watch: &Watch<'_>, program: &OwnedFd) -> Result<Keeper> {
     let binary = call(|| "open(\"/proc/self/exe\")".into(), File::open("/proc/self/exe"))?;
     let home = sys::namespace::own("mnt")?;
-    let arguments = [sys::c_string("keeper")?, sys::c_string(run_dir)?, sys::c_string(id)?, sys::c_string(TARGET)?];
+    let arguments = vec![sys::c_string("keeper")?, sys::c_string(run_dir)?, sys::c_string(id)?, sys::c_string(TARGET)?];
     let (control, theirs) = talk::pair()?;
     let mut places = vec![
         (theirs.as_fd(), sys::shim::CONTROL),
@@ -54,16 +54,8 @@ pub fn start(run_dir: &Path, id: &str, watch: &Watch<'_>, program: &OwnedFd) -> 
         (home.as_fd(), sys::shim::HOME),
     ];
     places.extend(watch.filesystem.map(|end| (end.0.as_fd(), sys::shim::FILESYSTEM)));
-    let process = sys::process::vfork(|| become_keeper(&places, program, &arguments))?;
+    let process = sys::aside::start(program.as_fd(), arguments, &places)?;
     Ok(Keeper { process, control, released: false })
-}
-
-fn become_keeper(places: &[(BorrowedFd<'_>, i32)], program: &OwnedFd, arguments: &[CString]) -> Result<Infallible> {
-    sys::process::reset_signals();
-    call(|| "setsid()".into(), rustix::process::setsid())?;
-    call(|| "chdir(\"/\")".into(), rustix::process::chdir("/"))?;
-    let arguments: Vec<_> = arguments.iter().map(CString::as_c_str).collect();
-    sys::shim::become_it(program.as_fd(), &arguments, places)
 }
 
 impl Keeper {
@@ -81,9 +73,11 @@ impl Keeper {
         self.let_go(sys::shim::KEEP_FILESYSTEM)
     }
 
-    fn let_go(mut self, word: &[u8]) -> Result<()> {
-        self.released = true;
-        self.say(word)
+    fn let_go(self, word: &[u8]) -> Result<()> {
+        // Its end of our talk stays open: the kernel closes it when we end, and only then the keeper begins.
+        let mut kept = ManuallyDrop::new(self);
+        kept.released = true;
+        kept.say(word)
     }
 
     fn say(&self, word: &[u8]) -> Result<()> {

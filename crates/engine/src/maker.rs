@@ -60,12 +60,4 @@ impl Maker<'_> {
             Self::Client(_) => None,
         }
     }
-
-    /// The mount is complete and becomes the caller's.
-    pub fn finish(self) -> Option<Mounted> {
-        match self {
-            Self::Broker(broker) => broker.finish(),
-            Self::Client(witness) => witness.finish(),
-        }
-    }
 }

@@ -84,7 +84,7 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let parts = Parts { plan, house: &house, target: &target, begun: &begun, client: &client, keeper: &keeper, cgroup: &cgroup.0 };
     let commit = |mounted: &Mounted| begun.commit(&parts.describe(mounted, services::used_by(mounted, &plan.client, &records))?);
     serve::until_complete(&client, &mut maker, &terms, commit)?;
-    let mounted = maker.finish().expect("a complete mount is mounted");
+    let mounted = maker.mounted().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
     house.move_in(client.pid())?;
     let attached = attach::at(&mounted.mount, mounted.identity, &target)?;
@@ -98,7 +98,7 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
         client.keep().map_err(|_| serve::ended_early(&terms))?;
         cgroup.keep();
     } else {
-        release_kernel_mount(keeper, filesystem_end, &mounted)?;
+        release_kernel_mount(keeper, filesystem_end, mounted)?;
         kill_point::pass(Point::KeeperReleased);
         drop(client);
         drop(cgroup);

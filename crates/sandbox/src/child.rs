@@ -1,11 +1,11 @@
 //! The sandbox's first process, from the fork to the client's execve.
 //!
-//! It starts as a copy of the launching process, the host's root included, and gives up one thing
+//! It starts as an offshoot of the launching process, the host's root included, and gives up one thing
 //! after the other. The order is forced: mounts need the host's root, the user namespace takes it
 //! away, the filter comes after all that it forbids.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use rustix::process::{Gid, Uid};
 use shorefast_sys as sys;
@@ -20,7 +20,13 @@ use crate::spec::{Capabilities, Identity, Processes, Rights, Role, Shape};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
-pub fn run(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<OwnedFd>) -> ! {
+pub fn run(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<&OwnedFd>) -> ! {
+    // What the launching process has open is not ours to hold: a lock, a caller's pipe, its end of our talk.
+    let mut keep = [0, 1, 2, control.as_raw_fd(), small_namespace.map_or(-1, |fd| fd.as_raw_fd())];
+    keep.sort_unstable();
+    sys::process::close_all_but(&keep);
+    // Nor is its memory for anybody to look at, whosever user we become: we share it until pid 1 is executed.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     if let Err(error) = become_init(control, shape, furniture, small_namespace) {
         talk::say_failed(control.as_fd(), &error.to_string());
     }
@@ -28,7 +34,7 @@ pub fn run(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespac
 }
 
 /// In a container's pid namespace: starts the sandbox's first process in one of its own below that, and is gone.
-pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small_namespace: Option<OwnedFd>) -> ! {
+pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small_namespace: Option<&OwnedFd>) -> ! {
     let born = container.others().try_for_each(sys::namespace::join).and_then(|()| sys::process::fork_sibling(Fresh::PID));
     match born {
         Ok(Sibling::Born) => run(control, Shape::USUAL, Furniture::Sparse, small_namespace),
@@ -41,7 +47,7 @@ pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small
     sys::process::exit_now(1)
 }
 
-fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<OwnedFd>) -> Result<()> {
+fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<&OwnedFd>) -> Result<()> {
     let prepared = prepare(shape, furniture, small_namespace)?;
     talk::say_standing(control.as_fd(), &sys::namespace::own("mnt")?)?;
     let (entries, trees) = talk::take_entries(control.as_fd())?;
@@ -63,7 +69,7 @@ fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_name
         talk::wait_for_go(control.as_fd())?;
     }
     if orders.identity == Identity::UserNamespace {
-        sys::namespace::unshare_user()?;
+        sys::namespace::enter_new_user()?;
         talk::say_ready(control.as_fd())?;
         // A new user namespace starts with a full bounding set; the launching process is busy with
         // our ids meanwhile.
@@ -113,10 +119,8 @@ fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_name
 fn prepare(
     shape: Shape,
     furniture: Furniture,
-    small_namespace: Option<OwnedFd>,
+    small_namespace: Option<&OwnedFd>,
 ) -> Result<Option<(AbstractSockets, Vec<libc::sock_filter>)>> {
-    // What the caller left open is not ours to pass on.
-    sys::process::close_all_on_exec()?;
     // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
     call(|| "setsid()".into(), rustix::process::setsid())?;
     sys::process::reset_signals();

@@ -15,13 +15,14 @@ use shorefast_sys as sys;
 use sys::errand;
 use sys::mount::Attributes;
 use sys::namespace::Home;
-use sys::process::{Elsewhere, Fork, Fresh};
+use sys::process::{Child, Fork, Fresh};
 
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::client::Client;
 use crate::container::Container;
 use crate::error::Error;
+use crate::first::FirstProcess;
 use crate::furnish::{self, Household, Opened};
 use crate::orders::{Descriptors, Furniture, Orders, PlaceKind, ShownPlace, SourceKind};
 use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, SOURCE, Shape, Shown, Spec, Thing};
@@ -32,12 +33,9 @@ pub use crate::furnish::Root;
 /// A sandbox that waits for its orders, set up while the caller still plans. Dropped: gone.
 #[derive(Debug)]
 pub struct Nest {
-    init: sys::process::Child,
-    /// While we plan.
-    elsewhere: Option<Elsewhere>,
+    first: FirstProcess,
     control: OwnedFd,
     shape: Shape,
-    taken: bool,
 }
 
 /// What the launch gets from its surroundings, in contrast to the plan.
@@ -64,17 +62,12 @@ pub fn prepare(shape: Shape) -> Result<Nest, Error> {
         Shape { processes: Processes::Own, .. } => Fresh::PID | Fresh::IPC | Fresh::UTS,
         Shape { processes: Processes::Host, .. } => Fresh::IPC | Fresh::UTS,
     };
-    let small_namespace = sys::namespace::small_mount_namespace();
-    match sys::process::fork(fresh).map_err(Error::Start)? {
-        Fork::Child => {
-            drop(control);
-            child::run(&theirs, shape, Furniture::Full, small_namespace)
-        }
-        Fork::Parent(init) => {
-            let elsewhere = Elsewhere::start(&init);
-            Ok(Nest { init, elsewhere, control, shape, taken: false })
-        }
-    }
+    let holdings = || (theirs, sys::namespace::small_mount_namespace());
+    let life = move |(control, small): &(OwnedFd, Option<OwnedFd>)| child::run(control, shape, Furniture::Full, small.as_ref());
+    let first = FirstProcess::ours(sys::offshoot::start(fresh, holdings, life).map_err(Error::Start)?);
+    // With a thread beside us, we would have to stay where it is.
+    sys::namespace::own_directories().map_err(Error::Start)?;
+    Ok(Nest { first, control, shape })
 }
 
 /// The same in a running container: in a pid namespace below the container's, so that its end is theirs, and ours ends no
@@ -89,7 +82,7 @@ pub fn prepare_in(container: &Container, deadline: Instant) -> Result<Nest, Erro
         match sys::process::fork(Fresh::empty()).map_err(Error::Start)? {
             Fork::Child => {
                 drop((control, of_midwife));
-                child::run_in(&theirs, &to_midwife, container, small_namespace)
+                child::run_in(&theirs, &to_midwife, container, small_namespace.as_ref())
             }
             Fork::Parent(midwife) => midwife,
         }
@@ -100,7 +93,7 @@ pub fn prepare_in(container: &Container, deadline: Instant) -> Result<Nest, Erro
     match expect(born?, |word| matches!(word, Word::Born(_)))? {
         Word::Born(pidfd) => {
             let pid = sys::process::pid_of(pidfd.as_fd()).map_err(Error::Start)?;
-            Ok(Nest { init: sys::process::Child { pid, pidfd }, elsewhere: None, control, shape: Shape::USUAL, taken: false })
+            Ok(Nest { first: FirstProcess::of_container(Child { pid, pidfd }), control, shape: Shape::USUAL })
         }
         _ => unreachable!("expect lets only this word through"),
     }
@@ -128,22 +121,9 @@ impl Nest {
         Error::Start(error)
     }
 
-    fn into_client(mut self, spec: &Spec, ids: Ids) -> Result<Client, Error> {
-        self.taken = true;
-        let dup = |fd: &OwnedFd| {
-            let copy = fd.try_clone();
-            sys::call(|| "dup()".into(), copy).map_err(Error::Start)
-        };
-        let init = sys::process::Child { pid: self.init.pid, pidfd: dup(&self.init.pidfd)? };
-        Ok(Client::new(init, dup(&self.control)?, spec, ids))
-    }
-}
-
-impl Drop for Nest {
-    fn drop(&mut self) {
-        if !self.taken {
-            self.init.kill_and_reap();
-        }
+    fn into_client(self, spec: &Spec, ids: Ids) -> Result<Client, Error> {
+        let Self { first, control, .. } = self;
+        Ok(Client::new(first.hand_over()?, control, spec, ids))
     }
 }
 
@@ -163,7 +143,7 @@ impl<'a> Furnished<'a> {
 
     /// Tells it what to become. The result, dropped, ends it.
     pub fn launch(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
-        let Self { mut nest, opened, .. } = self;
+        let Self { nest, opened, .. } = self;
         let mut source = spec.source.as_deref().map(|path| Source::open(path, around.deadline)).transpose()?;
         let household = opened.household(spec, around.ids, around.deadline)?;
         let (orders, mut descriptors) = orders(spec, around, household, source.as_ref().map(|source| source.kind))?;
@@ -176,10 +156,8 @@ impl<'a> Furnished<'a> {
                 descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
             }
         }
-        around.cgroup.admit(nest.init.pid)?;
-        if let Some(elsewhere) = nest.elsewhere.take() {
-            elsewhere.end();
-        }
+        around.cgroup.admit(nest.first.child()?.pid)?;
+        nest.first.come_back()?;
         talk::say_orders(nest.control.as_fd(), &orders, &descriptors).map_err(|error| nest.why_not(error))?;
         drop(descriptors);
         let client = nest.into_client(spec, around.ids)?;

@@ -5,6 +5,7 @@
 //! harmless devices, the host's network, and no way to anything else.
 
 pub mod launch;
+pub mod first;
 pub mod client;
 pub mod members;
 pub mod child;

@@ -50,7 +50,7 @@ const LINKS: &[(&str, &str)] = &[
 
 /// Goes to an empty root of its own, in a mount namespace of its own: all that is the same for
 /// every client. `small`: what to make it from, if the launching process could see that.
-pub fn enter_empty(small: Option<OwnedFd>, furniture: Furniture, rights: Rights) -> Result<()> {
+pub fn enter_empty(small: Option<&OwnedFd>, furniture: Furniture, rights: Rights) -> Result<()> {
     let size = DEFAULT_SCRATCH.to_string();
     let options = [("size", size.as_str()), ("nr_inodes", "65536"), ("mode", "0755"), ("source", "shorefast")];
     let root = sys::mount::new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
@@ -189,8 +189,9 @@ enum Below {
 
 /// A new mount namespace, made from a small one where that can be seen: its price is then the
 /// same on every host.
-fn own_mount_namespace(small: Option<OwnedFd>) -> Result<Below> {
-    if let Some(small) = small.or_else(sys::namespace::search_small_mount_namespace) {
+fn own_mount_namespace(small: Option<&OwnedFd>) -> Result<Below> {
+    let found = if small.is_none() { sys::namespace::search_small_mount_namespace() } else { None };
+    if let Some(small) = small.or(found.as_ref()) {
         sys::namespace::join_mount(small.as_fd())?;
         sys::namespace::unshare_mount()?;
         return Ok(Below::Nothing);

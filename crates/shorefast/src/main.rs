@@ -4,11 +4,21 @@ use std::process::ExitCode;
 
 use shorefast::front::called_as::{self, CalledAs};
 use shorefast::{front, report};
+use shorefast_sys::arena::Allocator;
 
 /// musl's own gives every page back to the kernel at once, and asks for it again: a quarter of a millisecond per mount.
 #[cfg(target_env = "musl")]
+type Usual = dlmalloc::GlobalDlmalloc;
+#[cfg(not(target_env = "musl"))]
+type Usual = std::alloc::System;
+
+#[cfg(target_env = "musl")]
+const USUAL: Usual = dlmalloc::GlobalDlmalloc;
+#[cfg(not(target_env = "musl"))]
+const USUAL: Usual = std::alloc::System;
+
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static ALLOCATOR: Allocator<Usual> = Allocator(USUAL);
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();

@@ -7,10 +7,9 @@
 //!   pid namespace). It reaps, copies the client's output into a bounded ring file, tells the
 //!   broker how the helper exited, and ends when its last child does. 3 = control socket,
 //!   4 = read end of the client's output, 5 = ring file.
-//! * `keeper RUN_DIR ID TARGET` waits on the host for the end of the mount, then becomes the full
-//!   shorefast binary, which cleans up. Until it is released it stands in the sandbox's mount
-//!   namespace; its first act then is to take the mount out of the client's sight, which nobody
-//!   has to wait for. 3 = control socket, 4 = pidfd of the sandbox's first process, 5 = the
+//! * `keeper RUN_DIR ID TARGET` starts when the mounting process has let go of it or died. It waits
+//!   on the host for the end of the mount, then becomes the full shorefast binary, which cleans up.
+//!   Its first act is to take the mount out of the client's sight, which nobody has to wait for. 3 = control socket, 4 = pidfd of the sandbox's first process, 5 = the
 //!   shorefast binary, 6 = the sandbox's mount namespace, 7 = the way home, 8 = an inotify
 //!   descriptor that reports the end of a filesystem which the kernel serves.
 //!
@@ -46,6 +45,7 @@ const RING_BYTES: u64 = 64 * 1024;
 mod nr {
     pub const READ: usize = 0;
     pub const CLOSE: usize = 3;
+    pub const RT_SIGACTION: usize = 13;
     pub const RT_SIGPROCMASK: usize = 14;
     pub const PWRITE64: usize = 18;
     pub const SENDTO: usize = 44;
@@ -70,6 +70,7 @@ mod nr {
     pub const PPOLL: usize = 73;
     pub const SIGNALFD4: usize = 74;
     pub const EXIT_GROUP: usize = 94;
+    pub const RT_SIGACTION: usize = 134;
     pub const RT_SIGPROCMASK: usize = 135;
     pub const PRCTL: usize = 167;
     pub const SENDTO: usize = 206;
@@ -279,6 +280,7 @@ const CLONE_NEWNS: usize = 0x0002_0000;
 
 fn keeper(keeper: &Keeper) -> ! {
     set_name(c"shorefast-keep");
+    reset_signals();
     syscall(nr::SETNS, [VIEW as usize, CLONE_NEWNS, 0, 0, 0, 0]);
     // Until it lets go, the mounting process is in charge: only its word counts.
     let mut byte = [0u8; 1];
@@ -294,6 +296,18 @@ fn keeper(keeper: &Keeper) -> ! {
     keeper.leave_view();
     poll(&mut [PollFd { fd: end, events: POLLIN, revents: 0 }]);
     keeper.become_cleaner()
+}
+
+/// What the mounting process, or its caller, ignored or blocked is not for who comes after us.
+fn reset_signals() {
+    // A struct sigaction of zeroes: the default.
+    let default = [0usize; 4];
+    for signal in 1..32 {
+        syscall(nr::RT_SIGACTION, [signal, default.as_ptr() as usize, 0, 8, 0, 0]);
+    }
+    const SIG_SETMASK: usize = 2;
+    let none = 0u64;
+    syscall(nr::RT_SIGPROCMASK, [SIG_SETMASK, &raw const none as usize, 0, 8, 0, 0]);
 }
 
 impl Keeper {

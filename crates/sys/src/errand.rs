@@ -21,7 +21,7 @@ use rustix::net::{SendFlags, SocketFlags, SocketType};
 use rustix::process::Pid;
 
 use crate::error::{Error, Result, checked};
-use crate::process::{Child, exit_now};
+use crate::process::{Child, close_all_but, exit_now};
 
 /// How an errand ended.
 #[derive(Debug)]
@@ -265,23 +265,6 @@ fn spawn<F, T>(entry: extern "C" fn(*mut libc::c_void) -> libc::c_int, shared: *
     let pid = Pid::from_raw(pid as i32).ok_or_else(|| Error::new("clone(CLONE_VM)", Errno::SRCH))?;
     // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
     Ok(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
-}
-
-/// `keep` in ascending order; -1 stands for none.
-fn close_all_but(keep: &[RawFd]) {
-    let close = |from: i32, to: i32| {
-        if from <= to {
-            // SAFETY: three integers. The table is this process's own copy, of which nothing but
-            // what is kept is used.
-            unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
-        }
-    };
-    let mut next = 0;
-    for fd in keep.iter().copied().filter(|fd| *fd >= 0) {
-        close(next, fd - 1);
-        next = fd + 1;
-    }
-    close(next, i32::MAX);
 }
 
 fn send(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> rustix::io::Result<()> {

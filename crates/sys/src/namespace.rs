@@ -7,6 +7,7 @@ use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::error::{Result, call, checked};
+use crate::process;
 
 /// A namespace of a process, as a descriptor that keeps it alive.
 pub fn of(pid: Pid, kind: &str) -> Result<OwnedFd> {
@@ -54,8 +55,17 @@ pub fn unshare_mount() -> Result<()> {
     unshare(UnshareFlags::NEWNS)
 }
 
-pub fn unshare_user() -> Result<()> {
-    unshare(UnshareFlags::NEWUSER)
+/// Goes to a new user namespace. Not by unshare, which the kernel grants to none who shares memory
+/// with others ([`crate::offshoot`]): a process is born there, and holds the door open.
+pub fn enter_new_user() -> Result<()> {
+    const STACK: usize = 64 * 1024;
+    let (mut opened, mut pidfd, mut stack) = (None, -1, process::stack(STACK));
+    let shared = libc::CLONE_FILES | libc::CLONE_NEWUSER;
+    let pid = process::share_memory(shared, stack.spare_capacity_mut(), &raw mut pidfd, || opened = Some(own("user")))?;
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    process::Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }.reap();
+    let user = opened.unwrap_or_else(|| Err(crate::Error::new("clone(CLONE_NEWUSER)", rustix::io::Errno::SRCH)))?;
+    join(user.as_fd())
 }
 
 fn unshare(flags: UnshareFlags) -> Result<()> {

@@ -3,12 +3,11 @@
 use std::convert::Infallible;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
-use rustix::thread::CpuSet;
 
 use crate::error::{Error, Result, checked};
 
@@ -38,12 +37,14 @@ pub struct Child {
 
 impl Child {
     /// SIGKILL, then wait. Used in tear-down, so a process that is already gone is fine, and one
-    /// that waits for a server beyond the reach of signals is left to the kernel.
-    pub fn kill_and_reap(&self) {
+    /// that waits for a server beyond the reach of signals is left to the kernel. Says whether it is gone.
+    pub fn kill_and_reap(&self) -> bool {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
-        if self.ends_by(Instant::now() + TO_DIE) {
+        let has_ended = self.ends_by(Instant::now() + TO_DIE);
+        if has_ended {
             self.reap();
         }
+        has_ended
     }
 
     /// Whether it has ended by then.
@@ -67,29 +68,6 @@ impl Child {
 
 /// A killed process, and all that were in its namespace, are gone in milliseconds.
 const TO_DIE: Duration = Duration::from_secs(2);
-
-/// A new child that may not use the processor of its parent, so that it starts at once. The kernel
-/// tends to put it behind its parent, even while other processors have nothing to do.
-#[derive(Debug)]
-pub struct Elsewhere {
-    child: Pid,
-    all: CpuSet,
-}
-
-impl Elsewhere {
-    /// `None`: there is no other processor. It is only a matter of speed.
-    pub fn start(child: &Child) -> Option<Self> {
-        let all = rustix::thread::sched_getaffinity(None).ok().filter(|set| set.count() > 1)?;
-        let mut others = all;
-        others.unset(rustix::thread::sched_getcpu());
-        rustix::thread::sched_setaffinity(Some(child.pid), &others).ok().map(|()| Self { child: child.pid, all })
-    }
-
-    /// The child may go where its parent may.
-    pub fn end(self) {
-        let _ = rustix::thread::sched_setaffinity(Some(self.child), &self.all);
-    }
-}
 
 /// Forks, the child in fresh namespaces. Must be called while the process has one thread: the
 /// child goes on with a copy of it, allocator and all.
@@ -165,40 +143,16 @@ fn assert_single_threaded() {
 /// program. `body` ends with that; an error of it is ours. Nothing of ours is copied, which is what
 /// makes a fork expensive, and nothing of ours is held by the child when this returns.
 pub fn vfork(body: impl FnOnce() -> Result<Infallible>) -> Result<Child> {
-    struct Shared<F> {
-        body: Option<F>,
-        error: Option<Error>,
-    }
-    extern "C" fn run<F: FnOnce() -> Result<Infallible>>(shared: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: `vfork` passes a live Shared<F> and is suspended until this process is gone from
-        // its memory, so nobody else uses it.
-        let shared = unsafe { &mut *shared.cast::<Shared<F>>() };
-        shared.error = shared.body.take().and_then(|body| body().err());
-        exit_now(127)
-    }
-    fn entry<F: FnOnce() -> Result<Infallible>>(_: &Shared<F>) -> extern "C" fn(*mut libc::c_void) -> libc::c_int {
-        run::<F>
-    }
     /// Enough for laying out descriptors; unused pages cost nothing.
     const STACK: usize = 64 * 1024;
 
-    assert_single_threaded();
-    let mut shared = Shared { body: Some(body), error: None };
-    let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK / size_of::<u128>());
+    let mut error = None;
     let mut pidfd: libc::c_int = -1;
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-    let run = entry(&shared);
-    // SAFETY: the pointer stays within the vector's allocation, one past its end.
-    let top = unsafe { stack.as_mut_ptr().add(stack.capacity()) };
-    // SAFETY: the child runs on a stack of its own that outlives it in this memory, because
-    // CLONE_VFORK suspends us until it has left; there is no other thread (asserted). The kernel
-    // writes one int to `pidfd`.
-    let result = unsafe { libc::clone(run, top.cast(), flags, (&raw mut shared).cast(), &raw mut pidfd) };
-    let pid = checked(|| "clone(CLONE_VFORK)".into(), result.into())?;
-    let pid = Pid::from_raw(pid as i32).ok_or_else(|| Error::new("clone(CLONE_VFORK)", rustix::io::Errno::SRCH))?;
+    let mut stack = stack(STACK);
+    let pid = share_memory(0, stack.spare_capacity_mut(), &raw mut pidfd, || error = body().err())?;
     // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
     let child = Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } };
-    match shared.error {
+    match error {
         None => Ok(child),
         Some(error) => {
             child.kill_and_reap();
@@ -207,8 +161,42 @@ pub fn vfork(body: impl FnOnce() -> Result<Infallible>) -> Result<Child> {
     }
 }
 
+/// Room for a stack: aligned as the processor wants it.
+pub(crate) fn stack(bytes: usize) -> Vec<u128> {
+    Vec::with_capacity(bytes / size_of::<u128>())
+}
+
+/// Runs `body` in a process that shares our memory, while this thread is suspended: until a program
+/// is executed there, or it ends. Other threads go on. Its descriptor is at `pidfd` before it runs.
+/// `more`: flags of clone(2) for what else is to be shared, or fresh.
+pub(crate) fn share_memory<F: FnOnce()>(
+    more: libc::c_int,
+    stack: &mut [MaybeUninit<u128>],
+    pidfd: *mut libc::c_int,
+    body: F,
+) -> Result<Pid> {
+    extern "C" fn run<F: FnOnce()>(body: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `share_memory` passes a live Option<F> and is suspended until this process is gone
+        // from its memory, so nobody else uses it.
+        if let Some(body) = unsafe { &mut *body.cast::<Option<F>>() }.take() {
+            body();
+        }
+        exit_now(127)
+    }
+    let mut body = Some(body);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | more;
+    let top = stack.as_mut_ptr_range().end;
+    // SAFETY: the child runs on a stack of its own that outlives it in this memory, because
+    // CLONE_VFORK suspends this thread until it has left; what belongs to a thread, such as errno,
+    // it has from this one. The kernel writes one int to `pidfd`.
+    let result = unsafe { libc::clone(run::<F>, top.cast(), flags, (&raw mut body).cast(), pidfd) };
+    let pid = checked(|| format!("clone(CLONE_VFORK, {more:#x})"), result.into())?;
+    Pid::from_raw(pid as i32).ok_or_else(|| Error::new("clone(CLONE_VFORK)", rustix::io::Errno::SRCH))
+}
+
 /// Replaces this process by the program at `path`.
 pub fn exec(path: &CStr, argv: &[CString], environment: &[CString]) -> Result<Infallible> {
+    crate::scheduling::be_as_others();
     let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
     let (argv, environment) = (pointers(argv), pointers(environment));
     // SAFETY: both arrays end with NULL and, like the strings they point to, outlive the call.
@@ -219,6 +207,7 @@ pub fn exec(path: &CStr, argv: &[CString], environment: &[CString]) -> Result<In
 
 /// Replaces this process by the program behind `file`.
 pub fn exec_fd(file: BorrowedFd<'_>, argv: &[&CStr]) -> Result<Infallible> {
+    crate::scheduling::be_as_others();
     let pointers: Vec<_> = argv.iter().map(|arg| arg.as_ptr()).chain([std::ptr::null()]).collect();
     let environment = [std::ptr::null::<libc::c_char>()];
     let empty = c"";
@@ -282,6 +271,23 @@ pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -
     (0..3).try_for_each(|standard| place_fd(null.as_fd(), standard))?;
     lifted.iter().try_for_each(|(fd, to)| place_fd(fd.as_fd(), *to))?;
     Ok(kept)
+}
+
+/// In a process with a table of its own: closes what it has no use for. `keep` in ascending order; -1 stands for none.
+pub fn close_all_but(keep: &[RawFd]) {
+    let close = |from: i32, to: i32| {
+        if from <= to {
+            // SAFETY: three integers. The table is this process's own copy, of which nothing but
+            // what is kept is used.
+            unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
+        }
+    };
+    let mut next = 0;
+    for fd in keep.iter().copied().filter(|fd| *fd >= 0) {
+        close(next, fd - 1);
+        next = fd + 1;
+    }
+    close(next, i32::MAX);
 }
 
 /// Marks every descriptor but the standard ones as not to be passed on.

@@ -1,0 +1,228 @@
+//! Memory for a process that shares ours ([`crate::offshoot`]). It may be killed at any moment; would it hold the allocator's
+//! lock then, we would wait for ever. So it takes nothing from the allocator and gives nothing back.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::{NonNull, null_mut};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::error::{Result, call};
+
+/// A program's allocator, but for threads that have an arena.
+#[derive(Debug)]
+pub struct Allocator<A>(pub A);
+
+thread_local! {
+    static ARENA: Cell<*mut Arena> = const { Cell::new(null_mut()) };
+}
+
+fn arena() -> Option<NonNull<Arena>> {
+    NonNull::new(ARENA.get())
+}
+
+// SAFETY: what an arena hands out is mapped, aligned and nobody else's until the arena is dropped; all else is the inner
+// allocator's doing, under the same contract.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match arena() {
+            // SAFETY: the caller's promise is passed on.
+            None => unsafe { self.0.alloc(layout) },
+            // SAFETY: `lend` made it current for this thread only, and it lives until that is over.
+            Some(mut arena) => unsafe { arena.as_mut() }.take(layout),
+        }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // In an arena nothing is given back: what is ours goes with it, what is not is not ours to free.
+        if arena().is_none() {
+            // SAFETY: the caller's promise is passed on.
+            unsafe { self.0.dealloc(memory, layout) }
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match arena() {
+            // SAFETY: the caller's promise is passed on.
+            None => unsafe { self.0.alloc_zeroed(layout) },
+            // SAFETY: as in `alloc`; its pages are new, hence zero, and handed out once.
+            Some(mut arena) => unsafe { arena.as_mut() }.take(layout),
+        }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let Some(mut arena) = arena() else {
+            // SAFETY: the caller's promise is passed on.
+            return unsafe { self.0.realloc(memory, layout, size) };
+        };
+        // SAFETY: the caller promises that the size does not overflow when rounded up to the alignment.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        // SAFETY: as in `alloc`.
+        let larger = unsafe { arena.as_mut() }.take(wanted);
+        if !larger.is_null() {
+            // SAFETY: both are valid for the shorter of the two lengths, and the new one overlaps nothing.
+            unsafe { std::ptr::copy_nonoverlapping(memory, larger, layout.size().min(size)) };
+        }
+        larger
+    }
+}
+
+/// Pages that are handed out from the lowest address on.
+#[derive(Debug)]
+pub struct Arena {
+    next: usize,
+    end: usize,
+    pieces: Vec<Piece>,
+}
+
+/// More than a sandbox's first process ever needed; what is not touched costs nothing.
+const USUAL: usize = 1 << 20;
+/// Room in the list, so that it never grows: it would have to ask the arena that it describes.
+const PIECES: usize = 64;
+/// What is touched anyway: to be told so saves the kernel a fault per page.
+const SOON: usize = 32 << 10;
+
+impl Arena {
+    pub fn new() -> Result<Self> {
+        let mut arena = Self { next: 0, end: 0, pieces: Vec::with_capacity(PIECES) };
+        arena.grow(USUAL)?;
+        // A matter of speed only (5.14).
+        let first = &arena.pieces[0];
+        // SAFETY: pages of ours that nobody uses yet.
+        let _ = unsafe { rustix::mm::madvise(first.start.as_ptr().cast(), SOON.min(first.length), Advice::LinuxPopulateWrite) };
+        Ok(arena)
+    }
+
+    fn take(&mut self, layout: Layout) -> *mut u8 {
+        let place = |next: usize, end: usize| {
+            let start = next.checked_next_multiple_of(layout.align())?;
+            start.checked_add(layout.size()).filter(|after| *after <= end).map(|after| (start, after))
+        };
+        let found = place(self.next, self.end).or_else(|| {
+            self.grow(layout.size().checked_add(layout.align())?.max(USUAL)).ok()?;
+            place(self.next, self.end)
+        });
+        match found {
+            Some((start, after)) => {
+                self.next = after;
+                std::ptr::with_exposed_provenance_mut(start)
+            }
+            None => null_mut(),
+        }
+    }
+
+    fn grow(&mut self, length: usize) -> Result<()> {
+        if self.pieces.len() == PIECES {
+            return Err(crate::Error::new("mmap()", rustix::io::Errno::NOMEM));
+        }
+        let piece = Piece::map(length)?;
+        self.next = piece.start.as_ptr().expose_provenance();
+        self.end = self.next + length;
+        self.pieces.push(piece);
+        Ok(())
+    }
+
+    /// Lets this thread, or a process that took its place, allocate here until the result is dropped.
+    pub fn lend(&mut self) -> Lent<'_> {
+        ARENA.set(self);
+        Lent { _arena: self }
+    }
+}
+
+/// Pages for a stack that is never taken away.
+pub(crate) fn stack(bytes: usize) -> Result<&'static mut [MaybeUninit<u128>]> {
+    let piece = ManuallyDrop::new(Piece::map(bytes)?);
+    // SAFETY: new pages, aligned to more than that, which nobody else uses.
+    Ok(unsafe { std::slice::from_raw_parts_mut(piece.start.as_ptr().cast(), bytes / size_of::<u128>()) })
+}
+
+/// While it lives, an arena is the calling thread's memory.
+#[derive(Debug)]
+pub struct Lent<'a> {
+    _arena: &'a mut Arena,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        ARENA.set(null_mut());
+    }
+}
+
+#[derive(Debug)]
+struct Piece {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+impl Piece {
+    fn map(length: usize) -> Result<Self> {
+        // SAFETY: new pages at a place of the kernel's choice.
+        let start = unsafe { rustix::mm::mmap_anonymous(null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+        let start = call(|| format!("mmap({length})"), start)?;
+        let start = NonNull::new(start.cast()).ok_or_else(|| crate::Error::new("mmap()", rustix::io::Errno::NOMEM))?;
+        Ok(Self { start, length })
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this length; whoever could use it has gone (see `crate::offshoot`).
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_what_is_asked_for_and_nothing_twice() {
+        let mut arena = Arena::new().unwrap();
+        let layouts = [(1, 1), (3, 1), (8, 8), (100, 64), (4096, 4096), (USUAL, 16), (5, 2), (3 * USUAL, 8)];
+        let mut taken: Vec<(usize, usize)> = Vec::new();
+        for (size, align) in layouts {
+            let memory = arena.take(Layout::from_size_align(size, align).unwrap());
+            assert!(!memory.is_null(), "{size} bytes");
+            let start = memory.addr();
+            assert_eq!(start % align, 0, "{size} bytes, aligned to {align}");
+            assert!(taken.iter().all(|(from, to)| start + size <= *from || start >= *to), "{size} bytes overlap others");
+            // SAFETY: just handed out.
+            unsafe { memory.write_bytes(7, size) };
+            taken.push((start, start + size));
+        }
+    }
+
+    #[test]
+    fn an_impossible_wish_is_an_error() {
+        let mut arena = Arena::new().unwrap();
+        assert!(arena.take(Layout::from_size_align(isize::MAX as usize - 4096, 1).unwrap()).is_null());
+        assert!(!arena.take(Layout::new::<u64>()).is_null());
+    }
+
+    #[test]
+    fn the_allocator_uses_it_only_while_it_is_lent() {
+        let allocator = Allocator(std::alloc::System);
+        let mut arena = Arena::new().unwrap();
+        let (start, end) = (arena.next, arena.end);
+        let layout = Layout::new::<[u8; 32]>();
+        let lent = arena.lend();
+        // SAFETY: a layout that is not empty.
+        let inside = unsafe { allocator.alloc(layout) };
+        assert!((start..end).contains(&inside.addr()));
+        // SAFETY: just allocated with that length.
+        unsafe { inside.write_bytes(5, 32) };
+        // SAFETY: as it was allocated.
+        let larger = unsafe { allocator.realloc(inside, layout, 64) };
+        // SAFETY: the first half is what was written above.
+        assert_eq!(unsafe { std::slice::from_raw_parts(larger, 32) }, [5; 32]);
+        // SAFETY: as it was allocated.
+        unsafe { allocator.dealloc(larger, Layout::new::<[u8; 64]>()) };
+        drop(lent);
+        // SAFETY: a layout that is not empty.
+        let outside = unsafe { allocator.alloc(layout) };
+        assert!(!(start..end).contains(&outside.addr()));
+        // SAFETY: as it was allocated.
+        unsafe { allocator.dealloc(outside, layout) };
+    }
+}

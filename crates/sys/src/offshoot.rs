@@ -1,0 +1,198 @@
+//! A process that shares our memory until it executes a program, but has descriptors, directories, signals and rights of its own.
+//!
+//! What makes a fork expensive is memory: tables are copied, each page that one side touches is copied when it does, and the
+//! program's own pages have to be found again. None of that happens here. A thread starts the process as vfork does: it is
+//! suspended until the process has left our memory, and lends it what a thread has to itself, such as errno. For everybody else
+//! it is as if that thread went on, in a process of its own.
+//!
+//! The process may be killed at any moment, so it must not hold what others wait for: it allocates in an arena, and shares
+//! nothing with other threads but what it was given.
+
+use std::cell::OnceCell;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use crate::arena::{self, Arena};
+use crate::error::{Error, Result};
+use crate::process::{self, Child, Fresh};
+use crate::scheduling::{self, Elsewhere};
+
+/// One that was started, and perhaps is not there yet. Dropping this does not end it.
+#[derive(Debug)]
+pub struct Offshoot {
+    news: Arc<News>,
+    child: OnceCell<Child>,
+    thread: libc::pthread_t,
+    elsewhere: Option<Elsewhere>,
+}
+
+/// What becomes known of its birth.
+#[derive(Debug)]
+struct News {
+    /// 0: nothing yet. Otherwise an error's number, or [`BORN`].
+    state: AtomicI32,
+    /// Where the kernel puts the descriptor, before the process runs.
+    pidfd: AtomicI32,
+    waiting: Thread,
+}
+
+const BORN: i32 = -1;
+
+impl News {
+    fn tell(&self, state: i32) {
+        self.state.store(state, Ordering::Release);
+        self.waiting.unpark();
+    }
+}
+
+/// A machine that takes longer to start a thread and a process has other problems.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Most of what runs in it needs a few pages; unused ones cost nothing.
+const STACK: usize = 1 << 20;
+
+/// Starts a process in fresh namespaces. `life` is what it does, ending with the execution of a program; `holdings`, made by the
+/// thread before, stay alive for it. The caller is from now on one of several threads, if only for a moment.
+///
+/// Its memory is never given back: to take pages away from a process that runs on two processors, the kernel stops both.
+pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, life: impl FnOnce(&H) + Send + 'static) -> Result<Offshoot> {
+    let news = Arc::new(News { state: AtomicI32::new(0), pidfd: AtomicI32::new(-1), waiting: std::thread::current() });
+    let told = Arc::clone(&news);
+    let thread = thread(move || {
+        scheduling::let_others_first();
+        let holdings = holdings();
+        let started = Arena::new().and_then(|arena| {
+            let arena = Box::leak(Box::new(arena));
+            let stack = arena::stack(STACK)?;
+            let _lent = arena.lend();
+            process::share_memory(fresh.bits() as i32, stack, told.pidfd.as_ptr(), || {
+                told.tell(BORN);
+                life(&holdings);
+            })
+        });
+        if let Err(error) = started {
+            told.tell(error.errno().raw_os_error());
+        }
+    })?;
+    let elsewhere = Elsewhere::send(thread);
+    Ok(Offshoot { news, child: OnceCell::new(), thread, elsewhere })
+}
+
+/// Not std's: that would make a second stack for signals, and take both away when the thread ends.
+fn thread<F: FnOnce() + Send + 'static>(body: F) -> Result<libc::pthread_t> {
+    extern "C" fn begin<F: FnOnce()>(body: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: the pointer comes from `Box::into_raw` below, and is used once.
+        let body = unsafe { Box::from_raw(body.cast::<F>()) };
+        body();
+        std::ptr::null_mut()
+    }
+    let body = Box::into_raw(Box::new(body));
+    let mut thread = MaybeUninit::uninit();
+    // SAFETY: `begin` takes what is passed; without attributes the thread is as usual, to be joined or left.
+    let failed = unsafe { libc::pthread_create(thread.as_mut_ptr(), std::ptr::null(), begin::<F>, body.cast()) };
+    if failed != 0 {
+        // SAFETY: no thread was started, so this is still ours.
+        drop(unsafe { Box::from_raw(body) });
+        return Err(Error::new("pthread_create()", Errno::from_raw_os_error(failed)));
+    }
+    // SAFETY: written by the call that succeeded.
+    Ok(unsafe { thread.assume_init() })
+}
+
+impl Offshoot {
+    /// Waits until it is there.
+    pub fn child(&self) -> Result<&Child> {
+        if let Some(child) = self.child.get() {
+            return Ok(child);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.news.state.load(Ordering::Acquire) {
+                BORN => break,
+                0 if Instant::now() < deadline => std::thread::park_timeout(PATIENCE),
+                0 => return Err(Error::new("clone(CLONE_VFORK)", Errno::TIMEDOUT)),
+                errno => return Err(Error::new("clone(CLONE_VFORK)", Errno::from_raw_os_error(errno))),
+            }
+        }
+        // SAFETY: the process was born, so the kernel has stored a new descriptor there, which nobody else takes: `child` is set once.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(self.news.pidfd.load(Ordering::Relaxed)) };
+        let pid = process::pid_of(pidfd.as_fd())?;
+        Ok(self.child.get_or_init(|| Child { pid, pidfd }))
+    }
+
+    /// It shares our processors from now on: it is about to be waited for.
+    pub fn come_back(&self) -> Result<()> {
+        let process = self.child()?.pid;
+        if let Some(elsewhere) = &self.elsewhere {
+            elsewhere.end(process);
+        }
+        Ok(())
+    }
+
+    /// Kills it, and waits until nothing is left of it, its thread included. One that cannot be killed is left to the kernel.
+    pub fn end(self) {
+        if let Ok(child) = self.child()
+            && child.kill_and_reap()
+        {
+            // SAFETY: a thread that was neither joined nor detached; it ends, because what it waits for has.
+            unsafe { libc::pthread_join(self.thread, std::ptr::null_mut()) };
+        }
+    }
+
+    /// To be watched from now on as any other process.
+    pub fn into_child(self) -> Result<Child> {
+        self.child()?;
+        self.child.into_inner().ok_or_else(|| Error::new("clone(CLONE_VFORK)", Errno::SRCH))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd as _;
+
+    #[test]
+    fn shares_memory_but_not_descriptors() {
+        let seen = Arc::new(AtomicI32::new(0));
+        let (sees, file) = (Arc::clone(&seen), std::fs::File::open("/dev/null").unwrap());
+        let number = file.as_raw_fd();
+        let offshoot = start(
+            Fresh::empty(),
+            || vec![7u8; 3],
+            move |holdings| {
+                process::close_all_but(&[0, 1, 2]);
+                let own = format!("{}, {}", rustix::process::getpid().as_raw_nonzero(), holdings.len());
+                sees.store(own.len() as i32, Ordering::SeqCst);
+            },
+        );
+        let offshoot = offshoot.unwrap();
+        assert_ne!(offshoot.child().unwrap().pid, rustix::process::getpid());
+        assert!(offshoot.child().unwrap().ends_by(Instant::now() + PATIENCE));
+        assert!(seen.load(Ordering::SeqCst) > 3, "it wrote where we read");
+        // SAFETY: only asked whether it is open.
+        let still_open = rustix::io::fcntl_getfd(unsafe { std::os::fd::BorrowedFd::borrow_raw(number) });
+        assert!(still_open.is_ok(), "what it closed was its own");
+        offshoot.end();
+    }
+
+    #[test]
+    fn one_that_never_ends_can_be_ended() {
+        let allocate_for_ever = |(): &()| {
+            for size in (1..1000).cycle() {
+                std::hint::black_box(vec![0u8; size]);
+                std::thread::yield_now();
+            }
+        };
+        let offshoot = start(Fresh::empty(), || (), allocate_for_ever).unwrap();
+        offshoot.child().unwrap();
+        offshoot.end();
+        // Memory that it may have been using when it was killed is still ours to use.
+        assert_eq!(vec![1u8; 1 << 16].iter().map(|byte| u32::from(*byte)).sum::<u32>(), 1 << 16);
+    }
+}

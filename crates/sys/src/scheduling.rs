@@ -1,0 +1,58 @@
+//! Who runs where, and who first. Only a matter of speed: what fails here is left.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::Pid;
+use rustix::thread::CpuSet;
+
+/// Keeps a new thread, and the process that it starts, off the processor of its parent, so that it starts at once: the kernel tends
+/// to put it behind its parent, even while other processors have nothing to do.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    /// Where everybody may run in the end.
+    all: CpuSet,
+}
+
+impl Elsewhere {
+    /// `None`: there is no other processor.
+    pub(crate) fn send(thread: libc::pthread_t) -> Option<Self> {
+        let all = rustix::thread::sched_getaffinity(None).ok().filter(|set| set.count() > 1)?;
+        let mut others = all;
+        others.unset(rustix::thread::sched_getcpu());
+        // SAFETY: the thread was not joined, so its handle is valid; the set is read only, in the kernel's form and with its length.
+        let moved = unsafe { libc::pthread_setaffinity_np(thread, size_of::<CpuSet>(), (&raw const others).cast()) };
+        (moved == 0).then_some(Self { all })
+    }
+
+    /// The process may go where its parent may.
+    pub(crate) fn end(&self, process: Pid) {
+        let _ = rustix::thread::sched_setaffinity(Some(process), &self.all);
+    }
+}
+
+/// Whether `let_others_first` was heard.
+static BEHIND: AtomicBool = AtomicBool::new(false);
+
+/// From now on this thread and what it starts interrupt nobody when they wake up: who waits for a process to execute a program
+/// would wake up in the middle of that, and take its processor.
+pub(crate) fn let_others_first() {
+    // SAFETY: asks for a number.
+    if unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) } == libc::SCHED_OTHER.into() && set_policy(libc::SCHED_BATCH) {
+        BEHIND.store(true, Ordering::Relaxed);
+    }
+}
+
+/// For a program that is about to be executed, and knows nothing of that.
+pub fn be_as_others() {
+    if BEHIND.load(Ordering::Relaxed) {
+        set_policy(libc::SCHED_OTHER);
+    }
+}
+
+fn set_policy(policy: libc::c_int) -> bool {
+    // SAFETY: plain integers, for which all zeroes is valid, and right: no policy here has a priority.
+    let nothing: libc::sched_param = unsafe { std::mem::zeroed() };
+    // Not by libc: musl has these only to say that it has not.
+    // SAFETY: the kernel reads one sched_param from the pointer, which outlives the call.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const nothing) == 0 }
+}
