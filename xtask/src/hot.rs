@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
-use shorefast_tests::client::Request;
+use shorefast_tests::client::{Request, store};
 use shorefast_tests::{Client, Host, Way};
 
 use crate::{process, setup, static_binary};
@@ -20,7 +20,7 @@ use functions::Functions;
 
 const SCRIPT: &str = "crates/shorefast/hot.ld";
 
-/// A FUSE client as the host's user, and a kernel filesystem in a user namespace.
+/// A FUSE client with a dedicated user, called as its users call it; and a kernel filesystem in a user namespace.
 const MOUNTS: [&str; 2] = ["bindfs", "tmpfs"];
 
 pub(crate) fn run() -> Result<ExitCode> {
@@ -28,12 +28,17 @@ pub(crate) fn run() -> Result<ExitCode> {
     let binary = fs::canonicalize(static_binary::build_with_symbols()?).context("cannot find the binary")?;
     let functions = Functions::of(&binary)?;
     let host = Host::new().context("this runs where the tests do")?;
+    host.offer_packages();
     let mut hot = BTreeSet::new();
     for name in MOUNTS {
         println!("every step of a mount of {name}: half a minute");
         let target = host.directory(format!("target of {name}"));
+        let umount = || process::run(Command::new("umount").arg(&target)).with_context(|| format!("{name} was not mounted"));
+        // The first time it also makes the image.
+        process::run(&mut mount(&host, &binary, name, &target))?;
+        umount()?;
         let executed = steps::of(&mut mount(&host, &binary, name, &target), functions.range())?;
-        process::run(Command::new("umount").arg(&target)).with_context(|| format!("{name} was not mounted"))?;
+        umount()?;
         hot.extend(functions.named(&executed));
     }
     println!("{} of {} functions", hot.len(), functions.count());
@@ -42,10 +47,13 @@ pub(crate) fn run() -> Result<ExitCode> {
 }
 
 fn mount(host: &Host, binary: &Path, name: &'static str, target: &Path) -> Command {
-    let client = Client::named(name);
-    let source = if name == "bindfs" { host.directory("source").into_os_string() } else { name.into() };
+    const PATIENCE: &str = "--timeout=600";
     let mut command = Command::new(binary);
-    command.args(Request::new(&client, name, source, target).arguments(Way::Directory, &["--timeout=600"]));
+    if name == "bindfs" {
+        command.arg("--root").arg(store()).args(["mount", PATIENCE, "-t", name]).arg(host.directory("source")).arg(target);
+    } else {
+        command.args(Request::new(&Client::named(name), name, name, target).arguments(Way::Directory, &[PATIENCE]));
+    }
     command
 }
 

@@ -21,6 +21,7 @@ const USUAL: Usual = std::alloc::System;
 static ALLOCATOR: Allocator<Usual> = Allocator(USUAL);
 
 fn main() -> ExitCode {
+    shorefast_sys::process::expect_deep_stack();
     let arguments: Vec<_> = std::env::args_os().collect();
     // First of all, and before any copy of this process: what a caller wrote here, others could read.
     front::discretion::hide_secrets(&arguments);

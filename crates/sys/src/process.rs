@@ -231,6 +231,19 @@ pub fn exec_fd_with(file: BorrowedFd<'_>, argv: &[CString], environment: &[CStri
     unreachable!("execveat returned without an error")
 }
 
+/// Lets the kernel have ready what a thread's stack will need anyway, at once instead of page by page. Only a matter of speed (5.14).
+pub fn expect_deep_stack() {
+    const DEPTH: usize = 60 << 10;
+    const PAGE: usize = 4 << 10;
+    let here = 0u8;
+    let top = (&raw const here).addr() & !(PAGE - 1);
+    // SAFETY: only pages of the stack below this frame are filled, which nobody uses yet; where there are none, the kernel refuses.
+    let _ = unsafe {
+        let bottom = std::ptr::with_exposed_provenance_mut(top - DEPTH);
+        rustix::mm::madvise(bottom, DEPTH, rustix::mm::Advice::LinuxPopulateWrite)
+    };
+}
+
 /// Ends the process at once, without running anything that was registered by the parent's copy.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit takes an integer and does not return.
