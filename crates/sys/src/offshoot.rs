@@ -120,8 +120,11 @@ impl Offshoot {
                 errno => return Err(Error::new("clone(CLONE_VFORK)", Errno::from_raw_os_error(errno))),
             }
         }
-        // SAFETY: the process was born, so the kernel has stored a new descriptor there, which nobody else takes: `child` is set once.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(self.news.pidfd.load(Ordering::Relaxed)) };
+        let pidfd = match self.news.pidfd.swap(-1, Ordering::Relaxed) {
+            -1 => return Err(Error::new("clone(CLONE_PIDFD)", Errno::BADF)),
+            // SAFETY: the process was born, so the kernel has stored a new descriptor there; and it was taken from there just now.
+            number => unsafe { OwnedFd::from_raw_fd(number) },
+        };
         let pid = process::pid_of(pidfd.as_fd())?;
         Ok(self.child.get_or_init(|| Child { pid, pidfd }))
     }
