@@ -14,7 +14,6 @@ pub mod unmount;
 pub mod images;
 pub mod reconcile;
 pub mod services;
-pub mod end;
 pub mod keeper;
 pub mod state;
 pub mod attach;

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use shorefast_image::Store;
-use shorefast_sandbox::Cgroup;
+use shorefast_sandbox::{Cgroup, members};
 
 use crate::error::Error;
 use crate::record::{self, Record, Records};
+use crate::services;
 use crate::state::{self, State};
-use crate::{end, services};
 
 /// What a reconciliation did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -59,7 +59,7 @@ pub fn abandoned(records: &Records) -> Result<Vec<String>, Error> {
 /// Ends and removes whatever there is of a mount that was never completed.
 fn undo(records: &Records, id: &str, record: Option<&Record>) {
     if let (Some(ids), Some(maker)) = (record::ids_of(id), records.maker(id)) {
-        end::sandbox(ids, maker.started);
+        members::end_all(ids, maker.started);
     }
     match record {
         Some(record) => clean_up(records, record),
@@ -87,7 +87,7 @@ pub fn clean_up(records: &Records, record: &Record) {
     if let (Some(ids), Some(init)) = (record::ids_of(&record.id), record.init)
         && (record.host_processes || init.is_alive())
     {
-        end::sandbox(ids, init.started);
+        members::end_all(ids, init.started);
         // In a container its user is the container's; with it goes all that is below it.
         init.end();
     }

@@ -10,7 +10,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -97,19 +97,8 @@ pub struct Process {
 
 impl Process {
     pub fn of(pid: i32) -> Option<Self> {
-        // One read is enough; std would ask in small steps, because the file claims to be empty.
-        let mut buffer = [0; 1024];
-        let length = fs::File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut buffer)).ok()?;
-        let stat = String::from_utf8_lossy(&buffer[..length]);
-        // The name in parentheses may hold anything, also parentheses.
-        let (_, after) = stat.rsplit_once(')')?;
-        let fields: Vec<_> = after.split_ascii_whitespace().collect();
-        // A process that is on its way out serves nobody: pid 1 of a namespace waits there for all
-        // others, and becomes a zombie only then.
-        const PF_EXITING: u64 = 4;
-        let is_gone = *fields.first()? == "Z" || fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0;
-        let started = fields.get(19)?.parse().ok()?;
-        (!is_gone).then_some(Self { pid, started })
+        let started = sys::process::start_of(rustix::process::Pid::from_raw(pid)?)?;
+        Some(Self { pid, started })
     }
 
     pub fn own() -> Option<Self> {

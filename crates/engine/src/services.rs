@@ -26,9 +26,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use shorefast_broker::Mounted;
-use shorefast_sandbox::Cgroup;
+use shorefast_sandbox::{Cgroup, members};
 
-use crate::end;
 use crate::error::Error;
 use crate::plan::Need;
 use crate::record::{self as records, Records};
@@ -174,7 +173,7 @@ fn is_needed(records: &Records, running: &Running) -> bool {
 fn stop(records: &Records, running: &Running) {
     let _ = fs::remove_file(records.service(&running.id));
     if let Some(ids) = records::ids_of(&running.id) {
-        end::sandbox(ids, running.process.started);
+        members::end_all(ids, running.process.started);
     }
     for door in &running.service.doors {
         if let shorefast_broker::Door::Socket { outside, .. } = door {

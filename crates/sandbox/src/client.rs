@@ -64,7 +64,9 @@ impl Drop for Client {
         match self.shape {
             Shape { processes: Processes::Own, .. } => {}
             Shape { processes: Processes::Host, rights: Rights::None } => end_user(self.ids),
-            Shape { processes: Processes::Host, rights: Rights::All } => members::end_all(self.ids),
+            Shape { processes: Processes::Host, rights: Rights::All } => {
+                members::end_all(self.ids, sys::process::start_of(rustix::process::getpid()).unwrap_or(0))
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString};
+use std::io::Read as _;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -116,6 +117,23 @@ pub fn fork_sibling(fresh: Fresh) -> Result<Sibling> {
     }
     // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
     Ok(Sibling::Made(unsafe { OwnedFd::from_raw_fd(pidfd) }))
+}
+
+/// When a process started, in clock ticks since boot: with this it cannot be confused with a later one of the same number.
+/// `None`: it is gone, or on its way out and serves nobody any more.
+pub fn start_of(pid: Pid) -> Option<u64> {
+    // One read is enough; std would ask in small steps, because the file claims to be empty.
+    let mut buffer = [0; 1024];
+    let length = std::fs::File::open(format!("/proc/{}/stat", pid.as_raw_nonzero())).and_then(|mut file| file.read(&mut buffer)).ok()?;
+    let stat = String::from_utf8_lossy(&buffer[..length]);
+    // The name in parentheses may hold anything, also parentheses.
+    let (_, after) = stat.rsplit_once(')')?;
+    let fields: Vec<_> = after.split_ascii_whitespace().collect();
+    // Pid 1 of a namespace waits on its way out for all others, and becomes a zombie only then.
+    const PF_EXITING: u64 = 4;
+    let is_gone = *fields.first()? == "Z" || fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0;
+    let started = fields.get(19)?.parse().ok()?;
+    (!is_gone).then_some(started)
 }
 
 /// The number that a process has in our pid namespace.
