@@ -42,7 +42,10 @@ impl Host {
     }
 
     pub fn with_root(root: Root) -> Option<Self> {
-        let binary = binary();
+        Self::with_binary(binary(), root)
+    }
+
+    pub fn with_binary(binary: PathBuf, root: Root) -> Option<Self> {
         if let Some(reason) = obstacle(&binary) {
             skip(&reason);
             return None;

@@ -1,7 +1,7 @@
-//! `cargo xtask hot`: what a mount executes, written down for the linker, which puts it side by side.
+//! `cargo xtask hot`: what a mount executes, written down for the linker, which puts it side by side, in the order of first use.
 //!
 //! A mount uses half a megabyte of a program of eight, all over it. Every 64 KiB of it that are touched cost a page fault, and time
-//! again when the process ends. In: the static release, with its symbols. Out: `crates/shorefast/hot.ld`.
+//! again when the process ends. In: the static release, and what its linker says of it. Out: `crates/shorefast/hot.ld`.
 
 mod functions;
 mod steps;
@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use shorefast_tests::client::{Request, store};
-use shorefast_tests::{Client, Host, Way};
+use shorefast_tests::{Client, Host, Root, Way};
 
 use crate::{process, setup, static_binary};
 use functions::Functions;
@@ -25,11 +25,12 @@ const MOUNTS: [&str; 2] = ["bindfs", "tmpfs"];
 
 pub(crate) fn run() -> Result<ExitCode> {
     setup::run()?;
-    let binary = fs::canonicalize(static_binary::build_with_symbols()?).context("cannot find the binary")?;
-    let functions = Functions::of(&binary)?;
-    let host = Host::new().context("this runs where the tests do")?;
+    let map = std::path::absolute("target/static/shorefast.map").context("cannot find this directory")?;
+    let binary = fs::canonicalize(static_binary::build_with_map(&map)?).context("cannot find the binary")?;
+    let functions = Functions::of(&fs::read_to_string(&map).with_context(|| format!("cannot read {}", map.display()))?)?;
+    let host = Host::with_binary(binary.clone(), Root::Private).context("this runs where the tests do")?;
     host.offer_packages();
-    let mut hot = BTreeSet::new();
+    let mut hot = InOrder::default();
     for name in MOUNTS {
         println!("every step of a mount of {name}: half a minute");
         let target = host.directory(format!("target of {name}"));
@@ -39,15 +40,15 @@ pub(crate) fn run() -> Result<ExitCode> {
         umount()?;
         let executed = steps::of(&mut mount(&host, &binary, name, &target), functions.range())?;
         umount()?;
-        hot.extend(functions.named(&executed));
+        executed.iter().flat_map(|place| functions.at(*place)).for_each(|name| hot.add(name.to_owned()));
     }
-    println!("{} of {} functions", hot.len(), functions.count());
+    println!("{} of {} functions", hot.names.len(), functions.count());
     fs::write(SCRIPT, script(&hot)).with_context(|| format!("cannot write {SCRIPT}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn mount(host: &Host, binary: &Path, name: &'static str, target: &Path) -> Command {
-    const PATIENCE: &str = "--timeout=600";
+    const PATIENCE: &str = "--timeout=600s";
     let mut command = Command::new(binary);
     if name == "bindfs" {
         command.arg("--root").arg(store()).args(["mount", PATIENCE, "-t", name]).arg(host.directory("source")).arg(target);
@@ -59,10 +60,26 @@ fn mount(host: &Host, binary: &Path, name: &'static str, target: &Path) -> Comma
 
 /// Added to the linker's own script. First what these functions are called now; then, should another compiler or version have given
 /// them other names, whatever is called alike. A name that is nobody's does no harm.
-fn script(names: &BTreeSet<String>) -> String {
-    let alike: BTreeSet<_> = names.iter().map(|name| functions::pattern(name)).filter(|name| !names.contains(name)).collect();
-    let sections: String = names.iter().chain(&alike).map(|name| format!("    *(.text.{name})\n")).collect();
+fn script(hot: &InOrder) -> String {
+    let mut all = hot.clone();
+    hot.names.iter().for_each(|name| all.add(functions::pattern(name)));
+    let sections: String = all.names.iter().map(|wish| format!("    {wish}\n")).collect();
     format!("/* Written by `cargo xtask hot`. */\nSECTIONS\n{{\n  .text.mount :\n  {{\n{sections}  }}\n}}\nINSERT BEFORE .text;\n")
+}
+
+/// Names as they came, each once.
+#[derive(Clone, Default)]
+struct InOrder {
+    names: Vec<String>,
+    known: BTreeSet<String>,
+}
+
+impl InOrder {
+    fn add(&mut self, name: String) {
+        if self.known.insert(name.clone()) {
+            self.names.push(name);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -70,9 +87,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_names_come_first() {
-        let names = ["_ZN1a17h0123456789abcdefE", "memcpy"].map(str::to_owned).into();
-        let expected = "    *(.text._ZN1a17h0123456789abcdefE)\n    *(.text.memcpy)\n    *(.text._ZN1a17h*)\n  }";
-        assert!(script(&names).contains(expected), "{}", script(&names));
+    fn exact_names_come_first_and_in_order() {
+        let mut hot = InOrder::default();
+        ["*memcpy.lo(.text)", "*(.text._ZN1a17h0123456789abcdefE)", "*memcpy.lo(.text)"]
+            .into_iter()
+            .for_each(|wish| hot.add(wish.to_owned()));
+        let expected = "    *memcpy.lo(.text)\n    *(.text._ZN1a17h0123456789abcdefE)\n    *(.text._ZN1a17h*)\n  }";
+        assert!(script(&hot).contains(expected), "{}", script(&hot));
     }
 }

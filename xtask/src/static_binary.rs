@@ -1,7 +1,7 @@
 //! The release binary for hosts that have nothing: linked statically, and run where there is nothing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -14,24 +14,25 @@ const FLAGS: &str = "-C target-feature=+crt-static -C relocation-model=static";
 
 /// The same command as in the README.
 pub(crate) fn build() -> Result<PathBuf> {
-    build_as("release", &[])
+    build_as("release", None)
 }
 
-/// The same with the names of its functions.
-pub(crate) fn build_with_symbols() -> Result<PathBuf> {
-    build_as("release", &["--config=profile.release.strip=false"])
+/// The same, to the last byte, with the linker's list of what is where. A build with symbols would not do: in it, functions have
+/// other names.
+pub(crate) fn build_with_map(map: &Path) -> Result<PathBuf> {
+    build_as("release", Some(map))
 }
 
 /// The same linking without the optimisation, which takes minutes.
 pub(crate) fn build_quickly() -> Result<PathBuf> {
-    build_as("quick", &[])
+    build_as("quick", None)
 }
 
-fn build_as(profile: &str, more: &[&str]) -> Result<PathBuf> {
+fn build_as(profile: &str, map: Option<&Path>) -> Result<PathBuf> {
     let target = target();
     let profile_argument = format!("--profile={profile}");
     let arguments = ["build", "--quiet", &profile_argument, "--package=shorefast", "--target-dir=target/static", "--target", &target];
-    process::run(Command::new("cargo").args(arguments).args(more).env("RUSTFLAGS", FLAGS))?;
+    process::run(Command::new("cargo").args(arguments).env("RUSTFLAGS", FLAGS).envs(map.map(|map| ("SHOREFAST_LINK_MAP", map))))?;
     Ok(PathBuf::from("target/static").join(target).join(profile).join("shorefast"))
 }
 

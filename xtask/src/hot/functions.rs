@@ -1,27 +1,44 @@
 //! Which function is where in a program.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Result, ensure};
-
-use crate::process;
 
 pub(super) struct Functions(Vec<Function>);
 
 struct Function {
     place: Range<u64>,
-    name: String,
+    /// How a linker script calls it: by its section, or what is written in assembler by its file.
+    wish: String,
 }
 
+const FUNCTION: &str = ".text.";
+
 impl Functions {
-    pub(super) fn of(program: &Path) -> Result<Self> {
-        let listed = process::output(Command::new("nm").args(["--print-size", "--numeric-sort", "--defined-only"]).arg(program))?;
-        let functions = Self(listed.lines().filter_map(function).collect());
-        ensure!(functions.count() > 0, "{} has no symbols", program.display());
-        Ok(functions)
+    /// In: the linker's map.
+    pub(super) fn of(map: &str) -> Result<Self> {
+        let mut functions = Vec::new();
+        let mut lines = map.lines();
+        while let Some(line) = lines.next() {
+            let Some(line) = line.strip_prefix(' ').filter(|line| line.starts_with(".text")) else { continue };
+            let mut words = line.split_ascii_whitespace();
+            let Some(section) = words.next() else { continue };
+            // A long name has a line of its own.
+            let mut words = words.chain(if line == section { lines.next().unwrap_or_default() } else { "" }.split_ascii_whitespace());
+            let (Some(start), Some(size)) = (words.next().and_then(number), words.next().and_then(number)) else { continue };
+            let wish = match (section.strip_prefix(FUNCTION), words.next()) {
+                (Some(_), _) => format!("*({section})"),
+                (None, Some(file)) => format!("*{}({section})", object(file)),
+                (None, None) => continue,
+            };
+            // What was left out has no place.
+            if start > 0 && size > 0 {
+                functions.push(Function { place: start..start + size, wish });
+            }
+        }
+        functions.sort_by_key(|function| function.place.start);
+        ensure!(!functions.is_empty(), "the linker names no functions");
+        Ok(Self(functions))
     }
 
     pub(super) fn count(&self) -> usize {
@@ -34,22 +51,34 @@ impl Functions {
         first.map_or(0, |first| first.place.start)..last.map_or(0, |last| last.place.end)
     }
 
-    /// Those that were executed.
-    pub(super) fn named(&self, executed: &BTreeSet<u64>) -> BTreeSet<String> {
-        let hot = self.0.iter().filter(|function| executed.range(function.place.clone()).next().is_some());
-        hot.map(|function| function.name.clone()).collect()
+    /// The one, or those with one place.
+    pub(super) fn at(&self, place: u64) -> impl Iterator<Item = &str> {
+        let after = self.0.partition_point(|function| function.place.start <= place);
+        let here = self.0[..after].iter().rev().take_while(move |function| function.place.contains(&place));
+        here.map(|function| function.wish.as_str())
     }
 }
 
-/// A line of nm: place, size, kind and name.
-fn function(line: &str) -> Option<Function> {
-    let [start, size, kind, name] = line.split_ascii_whitespace().collect::<Vec<_>>().try_into().ok()?;
-    let (start, size) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(size, 16).ok()?);
-    "tTwW".contains(kind).then(|| Function { place: start..start + size, name: name.to_owned() })
+fn number(word: &str) -> Option<u64> {
+    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+}
+
+/// `/some/where/libc.a(memcpy.lo)` is `memcpy.lo`.
+fn object(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split_once('(').map_or(name, |(_, member)| member.trim_end_matches(')'))
+}
+
+/// The same for builds in which functions have other names.
+pub(super) fn pattern(wish: &str) -> String {
+    match wish.strip_prefix("*(.text.").and_then(|rest| rest.strip_suffix(')')) {
+        Some(name) => format!("*(.text.{})", without_hashes(name)),
+        None => wish.to_owned(),
+    }
 }
 
 /// A name without what differs from build to build: the hashes in a Rust name, and what LLVM adds.
-pub(super) fn pattern(name: &str) -> String {
+fn without_hashes(name: &str) -> String {
     const HASH: &str = "17h";
     let name = name.split_once(".llvm.").map_or(name, |(name, _)| name);
     match name.rfind(HASH) {
@@ -84,18 +113,34 @@ mod tests {
             ("memcpy", "memcpy"),
         ];
         for (name, expected) in rows {
-            assert_eq!(pattern(name), expected);
+            assert_eq!(without_hashes(name), expected);
+            assert_eq!(pattern(&format!("*(.text.{name})")), format!("*(.text.{expected})"));
         }
     }
 
     #[test]
     fn what_was_executed_is_found_by_its_place() {
-        let lines = "0000000000001000 0000000000000010 T first\n0000000000001010 0000000000000008 t second\n0000000000002000 0000000000000008 D data";
-        let functions = Functions(lines.lines().filter_map(function).collect());
-        assert_eq!(functions.range(), 0x1000..0x1018);
-        let named = |places: &[u64]| functions.named(&places.iter().copied().collect()).into_iter().collect::<Vec<_>>();
-        assert_eq!(named(&[0x100f]), ["first"]);
-        assert_eq!(named(&[0x1010, 0x1011]), ["second"]);
-        assert_eq!(named(&[0x1018]), [""; 0]);
+        let map = "\
+Discarded input sections
+
+ .text.unused   0x0000000000000000       0x10 /some/file.o
+
+.text.mount     0x0000000000001000       0x18
+ *(.text.first)
+ .text.first    0x0000000000001000       0x10 /some/file.o
+ .text.second
+                0x0000000000001010        0x8 /some/file.o
+                0x0000000000001010                second
+ .text          0x0000000000001040        0x8 /some/libc.a(memcpy.lo)
+ .data.third    0x0000000000002000        0x8 /some/file.o
+";
+        let functions = Functions::of(map).unwrap();
+        assert_eq!(functions.range(), 0x1000..0x1048);
+        let at = |place: u64| functions.at(place).collect::<Vec<_>>();
+        assert_eq!(at(0x100f), ["*(.text.first)"]);
+        assert_eq!(at(0x1010), ["*(.text.second)"]);
+        assert_eq!(at(0x1041), ["*memcpy.lo(.text)"]);
+        assert_eq!(at(0x1018), [""; 0]);
+        assert_eq!(at(0xfff), [""; 0]);
     }
 }

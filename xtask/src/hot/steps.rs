@@ -11,8 +11,9 @@ use nix::sys::signal::{self, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// The places within `text` that the program executes, and what it forks, each until it executes another program or ends.
-pub(super) fn of(command: &mut Command, text: Range<u64>) -> Result<BTreeSet<u64>> {
+/// The places within `text` that the program executes, and what it forks, each until it executes another program or ends. In the
+/// order in which they are reached.
+pub(super) fn of(command: &mut Command, text: Range<u64>) -> Result<Vec<u64>> {
     // It stops itself before it begins, so that we can come.
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"kill -STOP $$; exec "$@""#, "sh"]).arg(command.get_program()).args(command.get_args());
@@ -20,13 +21,13 @@ pub(super) fn of(command: &mut Command, text: Range<u64>) -> Result<BTreeSet<u64
     let events = Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_TRACEFORK | Options::PTRACE_O_TRACEVFORK | Options::PTRACE_O_TRACECLONE;
     ptrace::seize(first, events).context("cannot trace")?;
     let (alive, met) = (BTreeSet::from([first]), BTreeSet::from([first]));
-    let mut traced = Traced { stage: Stage::Shell, alive, met, seen: BTreeSet::new() };
+    let mut traced = Traced { stage: Stage::Shell, alive, met, seen: BTreeSet::new(), order: Vec::new() };
     while !traced.alive.is_empty() {
         let happened = waitpid(None, Some(WaitPidFlag::__WALL)).context("cannot wait for what is traced")?;
         traced.follow(happened, &text)?;
     }
     ensure!(traced.stage == Stage::Program, "it did not begin");
-    Ok(traced.seen)
+    Ok(traced.order)
 }
 
 struct Traced {
@@ -36,6 +37,7 @@ struct Traced {
     /// Also those that have gone: of a new one we hear twice, and once may be after its end.
     met: BTreeSet<Pid>,
     seen: BTreeSet<u64>,
+    order: Vec<u64>,
 }
 
 /// What the first one is.
@@ -84,8 +86,8 @@ impl Traced {
             }
             WaitStatus::Stopped(pid, Signal::SIGTRAP) => {
                 let at = ptrace::getregs(pid)?.rip;
-                if text.contains(&at) {
-                    self.seen.insert(at);
+                if text.contains(&at) && self.seen.insert(at) {
+                    self.order.push(at);
                 }
                 ptrace::step(pid, None)?;
             }
