@@ -67,6 +67,9 @@ mod tests {
         commands[1].env("WORD", &word).arg("60");
         for (mut command, file) in commands.into_iter().zip(["cmdline", "environ"]) {
             let mut child = command.spawn().expect("sleep can be started");
+            // The kernel lets us go on before it has laid out the arguments.
+            let line = format!("/proc/{}/cmdline", child.id());
+            crate::wait::until("a program has its arguments", || fs::read(&line).ok().filter(|line| !line.is_empty()));
             let [seen, not_seen] = [None, Some(child.id())].map(|except| Lookout::start(&word, except).finish());
             child.kill().and_then(|()| child.wait()).expect("a child can be ended");
             assert!(seen.len() == 1 && seen.iter().all(|place| place.starts_with(file)), "{seen:?}");
