@@ -149,9 +149,7 @@ impl<'a> Broker<'a> {
     }
 
     fn copy(&self, notification: &Notification) -> Result<Call, Refusal> {
-        let unreadable = |errno| Refusal::policy(errno, "the client's memory cannot be read");
-        let memory = Memory::of(notification.tid).map_err(unreadable)?;
-        let call = call::decode(notification, &memory)?;
+        let call = call::decode(notification, &Memory::of(notification.tid))?;
         if seccomp::is_waiting(self.listener.as_fd(), notification.id) {
             Ok(call)
         } else {

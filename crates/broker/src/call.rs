@@ -50,7 +50,7 @@ mod tests {
     }
 
     fn decode_own(number: libc::c_long, arguments: [u64; 6]) -> Result<Call, Refusal> {
-        decode(&notification(number, arguments), &Memory::of(std::process::id() as i32).unwrap())
+        decode(&notification(number, arguments), &Memory::of(std::process::id() as i32))
     }
 
     fn at(text: &CStr) -> u64 {

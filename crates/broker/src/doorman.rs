@@ -111,7 +111,7 @@ impl<'a> Doorman<'a> {
         let [number, address, length, ..] = call.arguments;
         let unreadable = |errno| Refusal::policy(errno, "the service's memory cannot be read");
         let length = usize::try_from(length).ok().filter(|length| (2..=128).contains(length)).ok_or_else(|| unreadable(Errno::INVAL))?;
-        let address = Memory::of(call.tid).and_then(|memory| memory.bytes(address, length)).map_err(unreadable)?;
+        let address = Memory::of(call.tid).bytes(address, length).map_err(unreadable)?;
         let bad = || Refusal::policy(Errno::BADF, "the service bound something that is not open");
         let socket = descriptor::of(call, number)?.ok_or_else(bad)?;
         if !seccomp::is_waiting(self.listener.as_fd(), call.id) {

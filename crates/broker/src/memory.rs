@@ -1,24 +1,21 @@
 //! Copying arguments out of the client's memory, once.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
-
 use rustix::io::Errno;
+use shorefast_sys as sys;
 
 const PAGE: u64 = 4096;
 
 /// The memory of a thread that waits for our answer.
 #[derive(Debug)]
 pub struct Memory {
-    file: File,
+    tid: i32,
 }
 
 impl Memory {
     /// The caller must check that the thread still waits after the last copy: only then was it
     /// this thread's memory.
-    pub fn of(tid: i32) -> Result<Self, Errno> {
-        let file = File::open(format!("/proc/{tid}/mem"));
-        file.map(|file| Self { file }).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::FAULT))
+    pub fn of(tid: i32) -> Self {
+        Self { tid }
     }
 
     /// A NUL-terminated string of less than `limit` bytes, without its terminator.
@@ -30,7 +27,7 @@ impl Memory {
             let mut page = [0u8; PAGE as usize];
             let wanted = (PAGE - at % PAGE).min((limit - bytes.len()) as u64) as usize;
             let part = &mut page[..wanted];
-            self.file.read_exact_at(part, at).map_err(|_| Errno::FAULT)?;
+            sys::process::read_memory(self.tid, at, part).map_err(|_| Errno::FAULT)?;
             if let Some(end) = part.iter().position(|byte| *byte == 0) {
                 bytes.extend_from_slice(&part[..end]);
                 return Ok(bytes);
@@ -43,7 +40,7 @@ impl Memory {
     /// Exactly as many bytes.
     pub fn bytes(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, address).map_err(|_| Errno::FAULT)?;
+        sys::process::read_memory(self.tid, address, &mut bytes).map_err(|_| Errno::FAULT)?;
         Ok(bytes)
     }
 
@@ -58,7 +55,7 @@ mod tests {
     use super::*;
 
     fn own() -> Memory {
-        Memory::of(std::process::id() as i32).unwrap()
+        Memory::of(std::process::id() as i32)
     }
 
     #[test]

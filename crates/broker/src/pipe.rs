@@ -24,7 +24,7 @@ const MAGIC: u32 = 0x6759_6969;
 /// `user`: who asks, and gets to read what belongs to the pipe.
 pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<OwnedFd, Refusal> {
     let [directory, name, ..] = call.arguments;
-    let name = Memory::of(call.tid).and_then(|memory| memory.string(name, PIPE.len() + 2)).unwrap_or_default();
+    let name = Memory::of(call.tid).string(name, PIPE.len() + 2).unwrap_or_default();
     let bad = || Refusal::policy(Errno::BADF, "the service looked for a pipe in something that is not open");
     let directory = descriptor::of(call, directory)?.ok_or_else(bad)?;
     if !seccomp::is_waiting(listener, call.id) {

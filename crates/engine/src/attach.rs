@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rustix::fs::{Mode, OFlags};
 use shorefast_sys as sys;
-use sys::errand;
+use sys::errand::{self, Errand, Wish};
 use sys::mount::Identity;
 use sys::namespace::Home;
 
@@ -17,8 +17,8 @@ use crate::error::Error;
 #[derive(Debug)]
 pub struct Target {
     directory: OwnedFd,
-    /// Without symbolic links, as the mount table will show it.
-    pub path: PathBuf,
+    /// As the caller named it.
+    named: PathBuf,
     /// The mount namespace that it is in, unless that is ours.
     elsewhere: Option<OwnedFd>,
 }
@@ -26,19 +26,32 @@ pub struct Target {
 /// `namespace`: the path of a mount namespace in which the target is, if it is not the caller's. The
 /// path may lead through other mounts, whose servers may be dead: that ends by the deadline, too.
 pub fn open(path: &Path, namespace: Option<&Path>, deadline: Instant) -> Result<Target, Error> {
-    let fail = |source| Error::Target { path: path.to_owned(), source };
     let elsewhere = namespace.map(open_namespace).transpose()?;
-    let open = || {
-        let opened = errand::open(path, OFlags::PATH | OFlags::DIRECTORY, deadline);
-        opened.or_timed_out(|| format!("open({path:?})")).map_err(fail)
-    };
+    let open = || opened(path, errand::open(path, TARGET, deadline));
     let directory = in_namespace(elsewhere.as_ref(), open)?;
-    let link = format!("/proc/thread-self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&directory));
-    let path = sys::call(|| format!("readlink({link:?})"), std::fs::read_link(&link)).map_err(fail)?;
-    Ok(Target { directory, path, elsewhere })
+    Ok(Target { directory, named: path.to_owned(), elsewhere })
+}
+
+/// The same, and what the client gets to see of the host, for which one way may do.
+pub fn open_with_source(path: &Path, source: &Path, deadline: Instant) -> Result<(Target, Errand<OwnedFd>), Error> {
+    let (target, source) = errand::open_both(Wish { path, flags: TARGET }, Wish { path: source, flags: OFlags::PATH }, deadline);
+    Ok((Target { directory: opened(path, target)?, named: path.to_owned(), elsewhere: None }, source))
+}
+
+const TARGET: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+
+fn opened(path: &Path, errand: Errand<OwnedFd>) -> Result<OwnedFd, Error> {
+    errand.or_timed_out(|| format!("open({path:?})")).map_err(|source| Error::Target { path: path.to_owned(), source })
 }
 
 impl Target {
+    /// Without symbolic links, as the mount table shows it.
+    pub fn path(&self) -> Result<PathBuf, Error> {
+        let link = format!("/proc/thread-self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&self.directory));
+        let path = sys::call(|| format!("readlink({link:?})"), std::fs::read_link(&link));
+        path.map_err(|source| Error::Target { path: self.named.clone(), source })
+    }
+
     /// The mount namespace that it is in, by inode.
     pub fn namespace(&self) -> Result<u64, Error> {
         let path = "/proc/thread-self/ns/mnt";
@@ -72,7 +85,7 @@ pub struct Attached<'a> {
 pub fn at<'a>(mount: &OwnedFd, identity: Identity, target: &'a Target) -> Result<Attached<'a>, Error> {
     let attach = || {
         let attached = sys::mount::attach(mount.as_fd(), target.directory.as_fd(), Path::new(""));
-        attached.map_err(|source| Error::Attach { path: target.path.clone(), source })
+        attached.map_err(|source| Error::Attach { path: target.named.clone(), source })
     };
     in_namespace(target.elsewhere.as_ref(), attach)?;
     Ok(Attached { identity, target, kept: false })

@@ -7,6 +7,11 @@ use crate::error::Error;
 use crate::record::Records;
 use crate::{services, state};
 
+/// A store whose images have an annex: their /etc, as clients see it.
+pub fn with_annex(store: Store) -> Store {
+    store.with_annex(shorefast_sandbox::etc::prepare)
+}
+
 /// Which images are in use, and by which targets. A mount that is being made counts; a record whose
 /// mount is gone does not.
 pub fn users(records: &Records) -> Result<Users, Error> {

@@ -15,6 +15,7 @@ use shorefast_sandbox::talk;
 use shorefast_sys as sys;
 use sys::errand;
 use sys::process::Child;
+use sys::shim::Program;
 use sys::{Result, call};
 
 use crate::record::Process;
@@ -41,9 +42,9 @@ pub struct Watch<'a> {
     pub filesystem: Option<&'a FilesystemEnd>,
 }
 
-pub fn start(run_dir: &Path, id: &str, watch: &Watch<'_>, program: &OwnedFd) -> Result<Keeper> {
+pub fn start(run_dir: &Path, id: &str, watch: &Watch<'_>, program: &Program) -> Result<Keeper> {
     let binary = call(|| "open(\"/proc/self/exe\")".into(), File::open("/proc/self/exe"))?;
-    let home = sys::namespace::own("mnt")?;
+    let home = sys::namespace::own_mounts()?;
     let arguments = vec![sys::c_string("keeper")?, sys::c_string(run_dir)?, sys::c_string(id)?, sys::c_string(TARGET)?];
     let (control, theirs) = talk::pair()?;
     let mut places = vec![
@@ -54,7 +55,7 @@ pub fn start(run_dir: &Path, id: &str, watch: &Watch<'_>, program: &OwnedFd) -> 
         (home.as_fd(), sys::shim::HOME),
     ];
     places.extend(watch.filesystem.map(|end| (end.0.as_fd(), sys::shim::FILESYSTEM)));
-    let process = sys::aside::start(program.as_fd(), arguments, &places)?;
+    let process = sys::aside::start(program.get()?.as_fd(), arguments, &places)?;
     Ok(Keeper { process, control, released: false })
 }
 

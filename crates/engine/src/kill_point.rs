@@ -21,8 +21,8 @@ points! {
     RecordBegun,
     CgroupMade,
     SandboxStands,
-    KeeperStarted,
     ClientLaunched,
+    KeeperStarted,
     /// After a call of the client was answered.
     CallAnswered,
     /// Complete and on record, but not attached.

@@ -56,7 +56,7 @@ impl House {
 
     pub fn files(&self) -> Files<'_> {
         match self {
-            Self::Image(image) => Files::Image(&image.rootfs),
+            Self::Image(image) => Files::Image { rootfs: &image.rootfs, etc: image.annex.as_deref() },
             Self::Container(container, _) => Files::Container(container),
         }
     }

@@ -2,6 +2,7 @@
 //! it undoes the step, so an error anywhere leaves nothing behind. A kill leaves what the keeper
 //! or the next call cleans up.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,8 @@ use shorefast_sandbox::launch::Surroundings;
 use shorefast_sandbox::spec::Shape;
 use shorefast_sandbox::{Cgroup, Client, Nest};
 use shorefast_sys as sys;
+use sys::errand::Errand;
+use sys::shim::Program;
 
 use crate::attach::{self, Target};
 use crate::error::Error;
@@ -23,12 +26,21 @@ use crate::serve::{self, Terms};
 use crate::start::{self, Started};
 use crate::{Host, Plan, host_mount, kernel, reconcile, services};
 
+/// What the rest of a mount takes of the stack and allocates.
+const FRAMES: usize = 60 << 10;
+/// With what the sandbox's first process takes.
+const HEAP: usize = 168 << 10;
+
 /// Starts setting up a sandbox. Called first of all: what it does needs no plan.
 pub fn prepare() -> Result<Nest, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
-    shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)
+    let nest = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
+    // Not before: the sandbox has a longer way to go.
+    sys::process::expect_stack(FRAMES);
+    sys::process::expect_heap(HEAP);
+    Ok(nest)
 }
 
 /// `nest`: where the client will run, being set up while the plan was made.
@@ -51,12 +63,12 @@ fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Err
 }
 
 fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
-    let target = attach::open(&plan.target, plan.namespace.as_deref(), Instant::now() + plan.timeout)?;
+    let (target, source) = open_places(plan, Instant::now() + plan.timeout)?;
     kill_point::pass(Point::TargetOpened);
     kernel::require_any(&plan.policy.kernel_types)?;
     services::require(&plan.needs)?;
     let Lodging { nest, house, held } = lodging::find(plan, host, nest)?;
-    let furnished = nest.furnish(&plan.spec, house.files()).map_err(Error::Sandbox)?;
+    let furnished = nest.furnish(&plan.spec, house.files()).map_err(Error::Sandbox)?.with_source(source);
     kill_point::pass(Point::ImageResolved);
     // An image may have taken minutes to arrive; what the caller limits is the mount.
     let deadline = Instant::now() + plan.timeout;
@@ -67,7 +79,7 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     kill_point::pass(Point::RecordBegun);
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
     kill_point::pass(Point::CgroupMade);
-    let program = sys::shim::program().map_err(Error::Keeper)?;
+    let program = Program::default();
     let around = Surroundings { ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
     let Started { keeper, client, listener, view, filesystem_end } = start::client(furnished, plan, &around, &records, &begun)?;
     // What others left behind; now, because the client takes its time.
@@ -110,6 +122,14 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     Ok(())
 }
 
+/// The target, and the source if that is the host's.
+fn open_places(plan: &ClientPlan, deadline: Instant) -> Result<(Target, Option<Errand<OwnedFd>>), Error> {
+    match (&plan.spec.source, &plan.namespace) {
+        (Some(source), None) => attach::open_with_source(&plan.target, source, deadline).map(|(target, source)| (target, Some(source))),
+        _ => Ok((attach::open(&plan.target, plan.namespace.as_deref(), deadline)?, None)),
+    }
+}
+
 /// A kernel filesystem needs its client no more, only somebody who removes the record at its end.
 /// Where the kernel grants no such watch, or the server no look at its root, the next call of ours
 /// does that.
@@ -137,7 +157,7 @@ impl Parts<'_> {
         let init = Process::of(client.pid().as_raw_nonzero().get()).filter(|_| mounted.is_fuse);
         Ok(Record {
             id: begun.id.clone(),
-            target: target.path.clone(),
+            target: target.path()?,
             source: std::ffi::OsString::from_vec(mounted.source.clone()),
             fstype: mounted.fstype.clone(),
             client: plan.client.clone(),

@@ -38,6 +38,10 @@ struct Died {
 /// How long a helper whose mount died may take to say so itself.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// How long a client that has nothing to wait for takes to its next sign of life.
+const SOON: Duration = Duration::from_millis(1);
+const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+
 /// How often a client that calls nobody is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -122,12 +126,17 @@ impl Progress {
         }
         let left = if self.is_looked_for(maker, terms.daemon) { left.min(LOOK) } else { left };
         let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        // Once it has mounted, it may be at work in two processes until its helper ends: we had better make room for both.
+        let is_alone = maker.mounted().is_none() || self.helper.is_some();
         let (calls, word, probed) = {
             let (listener, control) = (maker.listener(), client.control());
             let readable = |fd| PollFd::new(fd, PollFlags::IN);
             let mut fds: Vec<_> = std::iter::once(readable(&control)).collect();
             fds.extend(listener.as_ref().map(readable));
             fds.extend(self.probe.as_ref().map(|probe| PollFd::new(&probe.done, PollFlags::IN)));
+            if is_alone {
+                sys::scheduling::stay_awake_for(SOON, || rustix::event::poll(&mut fds, Some(&NOW)) != Ok(0));
+            }
             let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timeout)));
             ready.map_err(|errno| Failure::Other(Error::Wait(sys::Error::new("poll()", errno))))?;
             let is = |n: usize, flags: PollFlags| fds.get(n).is_some_and(|fd| fd.revents().intersects(flags));
@@ -214,7 +223,7 @@ fn helper_status(client: &Client) -> Result<Status, Failure> {
         Ok(Word::HelperEnded(status)) => Ok(Status(status)),
         Ok(Word::NotExecuted(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Execute(text)))),
         Ok(Word::Failed(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Inside(text)))),
-        Ok(Word::Born(_) | Word::Standing(_) | Word::Ready | Word::Filtered(_)) | Err(_) => Err(Failure::Ended),
+        Ok(Word::Born(_) | Word::Standing | Word::Ready | Word::Filtered(_)) | Err(_) => Err(Failure::Ended),
     }
 }
 
@@ -268,8 +277,6 @@ impl Probe {
         };
         let thread = std::thread::Builder::new().name("probe".into()).stack_size(64 * 1024).spawn(ask);
         let thread = thread.map_err(|error| wait("clone()")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)))?;
-        // The broker goes on visiting the sandbox's namespace, which a shared root would forbid.
-        sys::namespace::own_directories().map_err(Error::Wait)?;
         Ok(Self { done, answer, thread })
     }
 

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use shorefast_broker::View;
-use shorefast_sandbox::launch::{Furnished, Surroundings};
+use shorefast_sandbox::launch::{Furnished, Launched, Surroundings};
 use shorefast_sandbox::spec::{Identity, Rights, TARGET};
 use shorefast_sandbox::{Client, Error as SandboxError, Spec};
 use shorefast_sys as sys;
@@ -59,19 +59,22 @@ fn start(
 ) -> Result<Started, Error> {
     let launching = furnished.launch(spec, around).map_err(Error::Sandbox)?;
     kill_point::pass(Point::SandboxStands);
-    // The sandbox fills its root meanwhile; later, these would be in the client's way.
+    let look = |namespace: &OwnedFd| {
+        let namespace = sys::call(|| "dup(namespace)".into(), namespace.try_clone()).map_err(Error::Keeper)?;
+        View::new(namespace, TARGET.into()).map_err(Error::Broker)
+    };
+    // A client that mounts by itself would be faster than we are; for any other there is time while it starts.
+    let seen = match spec.shape().rights {
+        Rights::All => Some(look(launching.namespace())?),
+        Rights::None => None,
+    };
+    let Launched { client, namespace, listener } = launching.complete().map_err(Error::Sandbox)?;
+    kill_point::pass(Point::ClientLaunched);
+    let view = seen.map_or_else(|| look(&namespace), Ok)?;
     let filesystem_end = if serves_itself(plan) { None } else { FilesystemEnd::prepare() };
-    let watch = Watch { sandbox: launching.client().pidfd(), view: launching.namespace().as_fd(), filesystem: filesystem_end.as_ref() };
+    let watch = Watch { sandbox: client.pidfd(), view: namespace.as_fd(), filesystem: filesystem_end.as_ref() };
     let keeper = keeper::start(records.directory(), &begun.id, &watch, around.program).map_err(Error::Keeper)?;
     kill_point::pass(Point::KeeperStarted);
-    let namespace = sys::call(|| "dup(namespace)".into(), launching.namespace().try_clone()).map_err(Error::Keeper)?;
-    let view = View::new(namespace, TARGET.into()).map_err(Error::Broker)?;
-    let (client, listener) = match spec.shape().rights {
-        Rights::None => launching.complete().map(|(client, listener)| (client, Some(listener))),
-        Rights::All => launching.complete_unheard().map(|client| (client, None)),
-    }
-    .map_err(Error::Sandbox)?;
-    kill_point::pass(Point::ClientLaunched);
     Ok(Started { keeper, client, listener, view, filesystem_end })
 }
 

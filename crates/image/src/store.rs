@@ -3,7 +3,8 @@
 //! ```text
 //! rootfs/HEX         an image's root filesystem, by its digest; nobody writes to it
 //! rootfs/HEX.json    what is known of it
-//! rootfs/KEY.part    one that is being unpacked, under the lock KEY.lock
+//! rootfs/HEX.annex   what was made of it, once for all its mounts; it may be missing
+//! rootfs/KEY.part    one that is being unpacked, under the lock KEY.lock; KEY.annex.part goes with it
 //! rootfs/HEX.gone    one that is being removed
 //! names/NAME         which digest a name stands for now
 //! blobs/             downloads, whole or begun
@@ -47,7 +48,11 @@ pub struct Store {
     root: PathBuf,
     limits: Limits,
     progress: Watcher,
+    make_annex: Option<MakeAnnex>,
 }
+
+/// Fills an empty directory with what can be made of an image's root filesystem once, and not for each mount again.
+pub type MakeAnnex = fn(rootfs: &Path, annex: &Path) -> io::Result<()>;
 
 /// Who is told how downloads go.
 #[derive(Clone)]
@@ -64,6 +69,8 @@ impl std::fmt::Debug for Watcher {
 #[derive(Debug)]
 pub struct Resolved {
     pub rootfs: PathBuf,
+    /// Where its annex is, if it has one.
+    pub annex: Option<PathBuf>,
     /// None for a directory that is used where it is.
     pub digest: Option<Digest>,
     pub held: Option<Held>,
@@ -96,7 +103,7 @@ enum Wanted {
 impl Store {
     /// Nothing is created before it is needed.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), limits: Limits::default(), progress: Watcher(Arc::new(Silent)) }
+        Self { root: root.into(), limits: Limits::default(), progress: Watcher(Arc::new(Silent)), make_annex: None }
     }
 
     /// Where it is; others keep their things beside the images.
@@ -112,10 +119,14 @@ impl Store {
         Self { progress: Watcher(progress), ..self }
     }
 
+    pub fn with_annex(self, make: MakeAnnex) -> Self {
+        Self { make_annex: Some(make), ..self }
+    }
+
     /// The image's root filesystem if it is here; a few system calls, and never the network.
     pub fn resolve(&self, reference: &Reference) -> Result<Option<Resolved>, Error> {
         if let Reference::Directory(path) = reference {
-            return check_root(path).map(|()| Some(Resolved { rootfs: path.clone(), digest: None, held: None }));
+            return check_root(path).map(|()| Some(Resolved { rootfs: path.clone(), annex: None, digest: None, held: None }));
         }
         let held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;
         let Some(pointer) = self.names().get(&reference.to_string()).map_err(|error| self.error(error))? else {
@@ -125,8 +136,8 @@ impl Store {
         if fingerprint(reference).is_some_and(|now| now != pointer.fingerprint) {
             return Ok(None);
         }
-        let rootfs = self.rootfs(pointer.digest);
-        Ok(rootfs.is_dir().then_some(Resolved { rootfs, digest: Some(pointer.digest), held: Some(held) }))
+        let (rootfs, annex) = (self.rootfs(pointer.digest), Some(self.annex(pointer.digest)));
+        Ok(rootfs.is_dir().then_some(Resolved { rootfs, annex, digest: Some(pointer.digest), held: Some(held) }))
     }
 
     /// The image's root filesystem, got now if it has to be: by one, while the others wait.
@@ -254,18 +265,25 @@ impl Store {
             ignored: unpacked.ignored,
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         };
-        self.publish(part, &image, &pointer(digest)).map_err(|error| self.error(error))?;
+        // An image without it is as good, only slower.
+        let annex = self.make_annex.and_then(|make| annex_of(&part, self.work(key, "annex.part"), make).ok());
+        self.publish(part, annex, &image, &pointer(digest)).map_err(|error| self.error(error))?;
         Ok(digest)
     }
 
     /// In an order that leaves nothing half-done to be seen: what may fail comes first.
-    fn publish(&self, part: Part, image: &Image, pointer: &Pointer) -> io::Result<()> {
+    fn publish(&self, part: Part, annex: Option<Part>, image: &Image, pointer: &Pointer) -> io::Result<()> {
         part.sync()?;
         let prepared = self.names().prepare(pointer)?;
         let description = self.description(image.digest);
         let place = self.rootfs(image.digest);
         let _held = lock::shared(&self.root.join("lock"))?;
         if !place.is_dir() {
+            // One that was left when its image was removed.
+            discard::directory(&self.annex(image.digest))?;
+            if let Some(annex) = annex {
+                annex.keep(&self.annex(image.digest))?;
+            }
             write_whole(&description, &serde_json::to_vec(image)?)?;
             part.keep(&place).inspect_err(|_| drop(fs::remove_file(&description)))?;
         }
@@ -283,6 +301,10 @@ impl Store {
     /// Where the image is, if it is.
     pub fn rootfs(&self, digest: Digest) -> PathBuf {
         self.root.join("rootfs").join(digest.hex())
+    }
+
+    fn annex(&self, digest: Digest) -> PathBuf {
+        self.work(&digest.hex(), "annex")
     }
 
     fn description(&self, digest: Digest) -> PathBuf {
@@ -346,6 +368,12 @@ impl Drop for Part {
             let _ = discard::directory(&self.path);
         }
     }
+}
+
+fn annex_of(rootfs: &Part, path: PathBuf, make: MakeAnnex) -> io::Result<Part> {
+    let annex = Part::begin(path)?;
+    make(&rootfs.path, &annex.path)?;
+    Ok(annex)
 }
 
 fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {

@@ -187,3 +187,37 @@ fn without_the_network_what_is_not_here_is_absent() {
         assert!(error.hint().unwrap().contains("image import"), "{error}");
     }
 }
+
+#[test]
+fn an_annex_comes_and_goes_with_its_image() {
+    fn make(rootfs: &Path, annex: &Path) -> std::io::Result<()> {
+        fs::write(annex.join("made"), fs::read(rootfs.join("file"))?)
+    }
+    let home = home();
+    let store = Store::at(home.path().join("store")).with_annex(make);
+    let reference = tar(home.path(), "one.tar", "of the image");
+    let annex = store.obtain(&reference, Network::Forbidden).unwrap().annex.unwrap();
+    assert_eq!(fs::read_to_string(annex.join("made")).unwrap(), "of the image");
+    store.remove(&reference.to_string(), nobody).unwrap();
+    assert!(!annex.exists());
+    // One that somebody left who was killed while removing its image.
+    fs::create_dir(&annex).unwrap();
+    fs::write(annex.join("old"), "").unwrap();
+    let again = store.obtain(&reference, Network::Forbidden).unwrap();
+    assert!(!again.annex.unwrap().join("old").exists());
+    let orphan = annex.with_file_name(format!("{}.annex", "0".repeat(64)));
+    fs::create_dir(&orphan).unwrap();
+    drop(again.held);
+    store.collect(nobody).unwrap();
+    assert!(!orphan.exists());
+    assert!(annex.join("made").exists(), "its image is there");
+}
+
+#[test]
+fn an_image_whose_annex_cannot_be_made_is_as_good() {
+    let home = home();
+    let store = Store::at(home.path().join("store")).with_annex(|_, _| Err(std::io::Error::other("no")));
+    let reference = tar(home.path(), "one.tar", "of the image");
+    assert!(!store.obtain(&reference, Network::Forbidden).unwrap().annex.unwrap().exists());
+    assert_eq!(content(&store, &reference), "of the image");
+}

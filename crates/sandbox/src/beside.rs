@@ -5,42 +5,60 @@ use std::io::{Read as _, Seek as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::MountAttrFlags;
 use shorefast_sys as sys;
-use sys::{Result, call};
+use sys::call;
+use sys::mount::Attributes;
+use sys::shim::Program;
 
+use crate::error::Error;
 use crate::node;
-use crate::orders::{Descriptors, Orders, PlaceKind, ShownPlace};
+use crate::spec::{Shown, Spec, Thing};
 
 /// What stands in the place of a program by which a client asks for something.
 const ASK: &str = "shorefast/ask";
 
-pub fn place(orders: &Orders, descriptors: &Descriptors) -> Result<()> {
-    orders.shown.iter().zip(&descriptors.shown).try_for_each(|(place, tree)| show(place, tree))?;
-    orders.stand_ins.iter().try_for_each(|program| stand_in(node::relative(node::path(program)), &descriptors.program))
+/// `shown`: the trees of what the spec shows, in its order.
+pub fn place(spec: &Spec, shown: &[OwnedFd], program: &Program) -> sys::Result<()> {
+    spec.shown.iter().zip(shown).try_for_each(|(shown, tree)| show(shown, tree))?;
+    spec.stand_ins.iter().try_for_each(|place| stand_in(node::relative(place), program))
 }
 
-fn show(place: &ShownPlace, tree: &OwnedFd) -> Result<()> {
-    let inside = node::relative(node::path(&place.inside));
-    if let Some(parent) = inside.parent().filter(|parent| !parent.is_dir()) {
-        call(|| format!("mkdir({parent:?})"), std::fs::create_dir_all(parent))?;
-    }
-    match place.kind {
-        PlaceKind::Directory => node::make_directory(inside)?,
-        PlaceKind::File => node::make_file(inside, b"", 0o600)?,
+fn show(shown: &Shown, tree: &OwnedFd) -> sys::Result<()> {
+    let inside = node::relative(&shown.inside);
+    node::make_parents(inside)?;
+    match shown.what {
+        Thing::Directory(_) | Thing::RpcPipefs => node::make_directory(inside)?,
+        Thing::Socket(_) => node::make_file(inside, b"", 0o600)?,
     }
     sys::mount::attach(tree.as_fd(), CWD, inside)
 }
 
 /// Our own program in the place of one of the image; an image that lacks it does without.
-fn stand_in(place: &Path, program: &OwnedFd) -> Result<()> {
+fn stand_in(place: &Path, program: &Program) -> sys::Result<()> {
     if !std::fs::symlink_metadata(place).is_ok_and(|metadata| metadata.is_file()) {
         return Ok(());
     }
     let mut bytes = Vec::new();
-    let mut source = call(|| "dup(program)".into(), program.try_clone()).map(File::from)?;
+    let mut source = call(|| "dup(program)".into(), program.get()?.try_clone()).map(File::from)?;
     call(|| "read(program)".into(), source.rewind().and_then(|()| source.read_to_end(&mut bytes)))?;
     node::make_file(Path::new(ASK), &bytes, 0o755)?;
     let copy = sys::mount::detached_copy(CWD, Path::new(ASK))?;
     sys::mount::attach(copy.as_fd(), CWD, place)
+}
+
+/// What is to be shown of the host, held as a detached mount.
+pub fn tree(shown: &Shown) -> Result<OwnedFd, Error> {
+    let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let path = match &shown.what {
+        Thing::Directory(path) | Thing::Socket(path) => path,
+        Thing::RpcPipefs => return sys::mount::new_filesystem("rpc_pipefs", &[], set).map_err(Error::RpcPipefs),
+    };
+    let fail = |source| Error::Source { path: path.clone(), source };
+    let place = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+    let place = call(|| format!("open({path:?})"), place).map_err(fail)?;
+    let tree = sys::mount::detached_copy(place.as_fd(), Path::new("")).map_err(fail)?;
+    sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(set), private: true, ..Attributes::default() }).map_err(fail)?;
+    Ok(tree)
 }

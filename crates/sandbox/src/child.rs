@@ -7,6 +7,7 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use shorefast_sys as sys;
 use sys::process::{Fresh, Sibling};
@@ -14,20 +15,20 @@ use sys::{Result, call};
 
 use crate::container::Container;
 use crate::filter::{self, AbstractSockets};
-use crate::orders::{Furniture, Orders};
+use crate::orders::Orders;
 use crate::root;
 use crate::spec::{Capabilities, Identity, Processes, Rights, Role, Shape};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
-pub fn run(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<&OwnedFd>) -> ! {
+pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> ! {
     // What the launching process has open is not ours to hold: a lock, a caller's pipe, its end of our talk.
     let mut keep = [0, 1, 2, control.as_raw_fd(), small_namespace.map_or(-1, |fd| fd.as_raw_fd())];
     keep.sort_unstable();
     sys::process::close_all_but(&keep);
     // Nor is its memory for anybody to look at, whosever user we become: we share it until pid 1 is executed.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    if let Err(error) = become_init(control, shape, furniture, small_namespace) {
+    if let Err(error) = become_init(control, shape, small_namespace) {
         talk::say_failed(control.as_fd(), &error.to_string());
     }
     sys::process::exit_now(1)
@@ -37,7 +38,7 @@ pub fn run(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespac
 pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small_namespace: Option<&OwnedFd>) -> ! {
     let born = container.others().try_for_each(sys::namespace::join).and_then(|()| sys::process::fork_sibling(Fresh::PID));
     match born {
-        Ok(Sibling::Born) => run(control, Shape::USUAL, Furniture::Sparse, small_namespace),
+        Ok(Sibling::Born) => run(control, Shape::USUAL, small_namespace),
         Ok(Sibling::Made(process)) => match talk::say_born(midwife.as_fd(), &process) {
             Ok(()) => sys::process::exit_now(0),
             Err(error) => talk::say_failed(midwife.as_fd(), &error.to_string()),
@@ -47,38 +48,43 @@ pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small
     sys::process::exit_now(1)
 }
 
-fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<&OwnedFd>) -> Result<()> {
-    let prepared = prepare(shape, furniture, small_namespace)?;
-    talk::say_standing(control.as_fd(), &sys::namespace::own("mnt")?)?;
-    let (entries, trees) = talk::take_entries(control.as_fd())?;
-    root::furnish(&entries, &trees, furniture, shape.rights)?;
-    drop(trees);
+fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> Result<()> {
+    prepare(shape)?;
+    root::enter_empty(small_namespace, shape.rights)?;
+    talk::say_standing(control.as_fd())?;
+    // The orders take their time.
+    let filter = match shape.rights {
+        Rights::All => None,
+        Rights::None => Some(give_up_rights()?),
+    };
     let (orders, descriptors) = talk::take_orders(control.as_fd())?;
-    root::fill(&orders, &descriptors, furniture)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // The client's user from here on. A user namespace is made under it, too: the kernel charges
     // what happens inside to whoever made it, and the client must not use up what root may have.
     if !matches!(orders.identity, Identity::ContainerRoot | Identity::HostRoot) {
         sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
     }
-    if let Some(users) = &descriptors.users {
-        sys::namespace::join(users.as_fd())?;
-        sys::privilege::become_user_with_capabilities(Uid::ROOT, Gid::ROOT)?;
-        talk::say_ready(control.as_fd())?;
-        sys::privilege::empty_bounding_set()?;
-        talk::wait_for_go(control.as_fd())?;
-    }
-    if orders.identity == Identity::UserNamespace {
-        sys::namespace::enter_new_user()?;
-        talk::say_ready(control.as_fd())?;
-        // A new user namespace starts with a full bounding set; the launching process is busy with
-        // our ids meanwhile.
-        sys::privilege::empty_bounding_set()?;
-        talk::wait_for_go(control.as_fd())?;
+    // In another user namespace one starts with a full bounding set again; the launching process is busy with our ids and our
+    // source while it is emptied.
+    match (&descriptors.users, orders.identity) {
+        (Some(users), _) => {
+            sys::namespace::join(users.as_fd())?;
+            sys::privilege::become_user_with_capabilities(Uid::ROOT, Gid::ROOT)?;
+            talk::say_ready(control.as_fd())?;
+            sys::privilege::empty_bounding_set()?;
+            talk::wait_for_go(control.as_fd())?;
+        }
+        (None, Identity::UserNamespace) => {
+            sys::namespace::enter_new_user()?;
+            talk::say_ready(control.as_fd())?;
+            sys::privilege::empty_bounding_set()?;
+            talk::wait_for_go(control.as_fd())?;
+        }
+        (None, Identity::DedicatedUser | Identity::ContainerRoot | Identity::HostRoot) => {}
     }
 
     sys::privilege::have_groups(orders.mark.map(Gid::from_raw).as_slice())?;
-    match prepared {
+    match filter {
         None => {
             talk::say_ready(control.as_fd())?;
             // Nothing else keeps it from mounting before somebody looks.
@@ -97,13 +103,16 @@ fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_name
             talk::say_filtered(control.as_fd(), &listener)?;
         }
     }
-    let helper = match start_client(&orders, &descriptors.output_write) {
+    let helper = match start_client(control, &orders, &descriptors.output_write) {
         Ok(helper) => sys::c_string(helper.to_string())?,
         Err(error) => {
             talk::say_not_executed(control.as_fd(), &error);
+            // What is left unread would take our own last words away from who sent it.
+            let _ = talk::take_program(control.as_fd());
             sys::process::exit_now(127)
         }
     };
+    let program = talk::take_program(control.as_fd())?;
     sys::privilege::become_user(Uid::from_raw(orders.init_id), Gid::from_raw(orders.init_id))?;
     sys::privilege::drop_capabilities()?;
     let places = [
@@ -111,16 +120,11 @@ fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_name
         (descriptors.output_read.as_fd(), sys::shim::OUTPUT),
         (descriptors.ring.as_fd(), sys::shim::RING),
     ];
-    sys::shim::become_it(descriptors.program.as_fd(), &[c"init", &helper], &places).map(drop)
+    sys::shim::become_it(program.as_fd(), &[c"init", &helper], &places).map(drop)
 }
 
-/// All that is the same for every client: done while the launching process still plans. Gives the
-/// filter that comes last, for the usual client, if there is to be one.
-fn prepare(
-    shape: Shape,
-    furniture: Furniture,
-    small_namespace: Option<&OwnedFd>,
-) -> Result<Option<(AbstractSockets, Vec<libc::sock_filter>)>> {
+/// A process as every client's is.
+fn prepare(shape: Shape) -> Result<()> {
     // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
     call(|| "setsid()".into(), rustix::process::setsid())?;
     sys::process::reset_signals();
@@ -131,18 +135,13 @@ fn prepare(
     }
     // Not 0: the kernel runs a core pattern's program all the same. 1 is what it takes for no.
     let no_core = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
-    call(|| "setrlimit(RLIMIT_CORE)".into(), rustix::process::setrlimit(rustix::process::Resource::Core, no_core))?;
-    root::enter_empty(small_namespace, furniture, shape.rights)?;
-    match shape.rights {
-        Rights::All => Ok(None),
-        Rights::None => give_up_rights().map(Some),
-    }
+    call(|| "setrlimit(RLIMIT_CORE)".into(), rustix::process::setrlimit(rustix::process::Resource::Core, no_core))
 }
 
-/// As far as what comes next can do without them.
+/// As far as what comes next can do without them. Gives the filter that comes last, for the usual client.
 fn give_up_rights() -> Result<(AbstractSockets, Vec<libc::sock_filter>)> {
     sys::privilege::no_new_privileges()?;
-    // Limits what can be had by executing a program; what this process holds, it keeps for now.
+    // It limits what can be had by executing a program; what this process holds, it keeps for now.
     sys::privilege::empty_bounding_set()?;
     let sockets = if sys::landlock::can_scope() {
         sys::landlock::restrict_scope()?;
@@ -155,25 +154,28 @@ fn give_up_rights() -> Result<(AbstractSockets, Vec<libc::sock_filter>)> {
 
 /// Starts the helper, the first candidate that is there, as execvp would. This process is the
 /// client's user already, and the helper's has no capability left unless it is to have all.
-fn start_client(orders: &Orders, output: &OwnedFd) -> std::result::Result<u32, String> {
+fn start_client(control: &OwnedFd, orders: &Orders, output: &OwnedFd) -> std::result::Result<u32, String> {
     let argv = c_strings(orders.argv.iter().cloned())?;
     let environment = c_strings(orders.environment.iter().map(|(name, value)| [name, &b"="[..], value].concat()))?;
-    let mut reason = format!("{:?}: not found on the PATH inside", argv[0]);
-    for path in c_strings(orders.candidates.iter().cloned())?.iter().filter(|path| rustix::fs::stat(path.as_c_str()).is_ok()) {
-        let started = sys::process::vfork(|| {
-            sys::process::lay_out(&[(output.as_fd(), 1), (output.as_fd(), 2)], None)?;
-            if orders.identity != Identity::HostRoot {
-                // execve would take away all but what a caller of ours left inheritable.
-                sys::privilege::drop_capabilities()?;
-            }
-            sys::process::exec(path, &argv, &environment)
-        });
-        match started {
-            Ok(child) => return Ok(child.pid.as_raw_nonzero().get().unsigned_abs()),
-            Err(error) => reason = error.to_string(),
+    let candidates = c_strings(orders.candidates.iter().cloned())?;
+    let started = sys::process::vfork(|| {
+        sys::process::lay_out(&[(output.as_fd(), 1), (output.as_fd(), 2)], None)?;
+        if orders.identity != Identity::HostRoot {
+            // execve would take away all but what a caller of ours left inheritable.
+            sys::privilege::drop_capabilities()?;
         }
-    }
-    Err(reason)
+        if !orders.is_met_halfway() {
+            // As late as possible: the launching process still puts its files there.
+            talk::wait_for_go(control.as_fd())?;
+        }
+        let mut why_not = sys::Error::new(format!("{:?} on the PATH inside", argv[0]), Errno::NOENT);
+        for path in candidates.iter().filter(|path| rustix::fs::stat(path.as_c_str()).is_ok()) {
+            let Err(error) = sys::process::exec(path, &argv, &environment);
+            why_not = error;
+        }
+        Err(why_not)
+    });
+    started.map(|child| child.pid.as_raw_nonzero().get().unsigned_abs()).map_err(|error| error.to_string())
 }
 
 fn c_strings(texts: impl Iterator<Item = Vec<u8>>) -> std::result::Result<Vec<CString>, String> {

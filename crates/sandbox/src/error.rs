@@ -15,6 +15,8 @@ pub enum Error {
     OwnersNotMapped { path: PathBuf, source: sys::Error },
     #[error("cannot read {path:?}, which the client needs")]
     File { path: PathBuf, source: sys::Error },
+    #[error("cannot put the client's files into the sandbox")]
+    Fill(#[source] sys::Error),
     #[error("the secret{} is more than one line", path.as_ref().map(|path| format!(" in {path:?}")).unwrap_or_default())]
     SecretLines { path: Option<PathBuf> },
     #[error("cannot limit the client's resources in {path:?}")]

@@ -3,16 +3,20 @@
 //! An overlay would show the same, and cost a quarter of a whole mount. The image's own directory is as far below the root as
 //! /etc is, so that relative links in it lead where they should.
 
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
-use shorefast_sys::Result;
+use rustix::io::Errno;
+use shorefast_sys as sys;
+use sys::{Result, call};
 
-use crate::node;
-use crate::orders::{EntryKind, ReadFile};
+use crate::files::ReadFile;
+use crate::node::{self, Entry, EntryKind};
+use crate::root::ETC;
 
-pub const ETC: &str = "etc";
 /// The image's directory of that name.
 pub const OF_IMAGE: &str = "shorefast-etc";
 
@@ -20,29 +24,74 @@ pub const OF_IMAGE: &str = "shorefast-etc";
 /// made straight from packages never was.
 const MTAB: &str = "mtab";
 
-/// Fills the empty directory with what the image has.
-pub fn link() -> Result<()> {
-    link_entries(Path::new(""))
+/// What most clients get from us, and where it stands when the directory was prepared.
+const USUAL: [&str; 4] = ["group", "hosts", "passwd", "resolv.conf"];
+const OURS: &str = "shorefast/etc";
+
+/// The same for all mounts of an image: with links to where the usual files of ours will be. To be mounted at /etc.
+pub fn prepare(image: &Path, into: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let image = rustix::fs::open(image, flags, Mode::empty())?;
+    let is_usual = |place: &Path| USUAL.iter().any(|usual| place == Path::new(usual));
+    for (place, target) in links(&image, Path::new("")).map_err(io::Error::other)? {
+        if !is_usual(&place) {
+            rustix::fs::symlink(&target, into.join(place))?;
+        }
+    }
+    for name in USUAL {
+        rustix::fs::symlink(Path::new("/").join(OURS).join(name), into.join(name))?;
+    }
+    link_mtab(into).map_err(io::Error::other)
 }
 
-/// Adds ours. Of two with one name, a file of ours counts.
-pub fn lay(files: &[&ReadFile], owner: u32) -> Result<()> {
-    let mut ours = vec![Path::new("")];
-    for file in files {
-        let place = within(file);
-        let parents = place.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
-        for parent in parents.collect::<Vec<_>>().into_iter().rev() {
-            if !ours.contains(&parent) {
-                take_over(parent)?;
-                ours.push(parent);
-            }
+/// Fills the empty directory with what the image has and with ours. Of two with one name, ours counts. `prepared`: a tree that holds
+/// what [`prepare`] made of this image.
+pub fn lay(image: &OwnedFd, prepared: Option<&OwnedFd>, files: &[&ReadFile], owner: u32) -> Result<()> {
+    match prepared {
+        Some(prepared) if files.iter().all(|file| USUAL.iter().any(|usual| within(file) == Path::new(usual))) => {
+            lay_prepared(prepared, files, owner)
         }
-        let path = Path::new(ETC).join(place);
-        clear(&path);
-        node::write_out(file, &path, owner)?;
+        _ => lay_anew(image, files, owner),
     }
-    let mtab = Path::new(ETC).join(MTAB);
-    if rustix::fs::lstat(&mtab).is_ok() { Ok(()) } else { node::make_link(&mtab, Path::new("/proc/self/mounts")) }
+}
+
+fn lay_prepared(prepared: &OwnedFd, files: &[&ReadFile], owner: u32) -> Result<()> {
+    sys::mount::attach(prepared.as_fd(), CWD, Path::new(ETC))?;
+    node::make_directory(OURS)?;
+    for name in USUAL {
+        let place = Path::new(OURS).join(name);
+        match files.iter().find(|file| within(file) == Path::new(name)) {
+            Some(file) => node::write_out(file, &place, owner)?,
+            None => node::make_link(&place, &of_image(Path::new(name)))?,
+        }
+    }
+    Ok(())
+}
+
+fn lay_anew(image: &OwnedFd, files: &[&ReadFile], owner: u32) -> Result<()> {
+    let places: Vec<_> = files.iter().map(|file| within(file)).collect();
+    // In order: a directory comes before what is in it.
+    let directories: BTreeSet<_> = places.iter().flat_map(|place| place.ancestors().skip(1)).chain([Path::new("")]).collect();
+    let is_ours = |place: &Path| directories.contains(place) || places.contains(&place);
+    for directory in &directories {
+        if !directory.as_os_str().is_empty() {
+            node::make_directory(Path::new(ETC).join(directory))?;
+        }
+        for (place, target) in links(image, directory)?.iter().filter(|(place, _)| !is_ours(place)) {
+            node::make_link(&Path::new(ETC).join(place), target)?;
+        }
+    }
+    for (file, place) in files.iter().zip(&places) {
+        node::write_out(file, &Path::new(ETC).join(place), owner)?;
+    }
+    link_mtab(Path::new(ETC))
+}
+
+fn link_mtab(directory: &Path) -> Result<()> {
+    match rustix::fs::symlink("/proc/self/mounts", directory.join(MTAB)) {
+        Err(Errno::EXIST) => Ok(()),
+        linked => call(|| format!("symlink({MTAB:?})"), linked),
+    }
 }
 
 fn within(file: &ReadFile) -> &Path {
@@ -50,34 +99,70 @@ fn within(file: &ReadFile) -> &Path {
     place.strip_prefix(ETC).expect("the plan puts files only below /etc or our own directories")
 }
 
-/// Turns a directory of the image, or nothing, into one of ours with the same entries.
-fn take_over(directory: &Path) -> Result<()> {
-    let path = Path::new(ETC).join(directory);
-    clear(&path);
-    node::make_directory(&path)?;
-    link_entries(directory)
+/// All that a directory of the image's /etc has, by its place there, and what a link in its place leads to.
+fn links(image: &OwnedFd, directory: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let Some(opened) = open_of_image(image, directory) else { return Ok(Vec::new()) };
+    let link = |entry: Entry| {
+        let place = directory.join(node::path(&entry.name));
+        let target = match &entry.kind {
+            EntryKind::Link(target) => node::path(target).to_owned(),
+            EntryKind::Directory | EntryKind::File => of_image(&place),
+        };
+        (place, target)
+    };
+    Ok(node::entries(&opened)?.into_iter().map(link).collect())
 }
 
-fn link_entries(directory: &Path) -> Result<()> {
-    let Some(image) = open_of_image(directory) else { return Ok(()) };
-    for entry in node::entries(&image)? {
-        let name = directory.join(node::path(&entry.name));
-        let path = Path::new(ETC).join(&name);
-        match &entry.kind {
-            EntryKind::Link(target) => node::make_link(&path, node::path(target))?,
-            EntryKind::Directory | EntryKind::File => node::make_link(&path, &Path::new("/").join(OF_IMAGE).join(&name))?,
-        }
-    }
-    Ok(())
+fn of_image(place: &Path) -> PathBuf {
+    Path::new("/").join(OF_IMAGE).join(place)
 }
 
 /// None: the image has no such directory.
-fn open_of_image(directory: &Path) -> Option<OwnedFd> {
+fn open_of_image(image: &OwnedFd, directory: &Path) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat2(CWD, Path::new(OF_IMAGE).join(directory), flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).ok()
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(image, Path::new(ETC).join(directory), flags, Mode::empty(), resolve).ok()
 }
 
-/// A link to what the image has, if there is one.
-fn clear(path: &Path) {
-    let _ = rustix::fs::unlink(path);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_is_prepared_leads_to_the_image_and_to_ours() {
+        let directory = tempfile::tempdir().unwrap();
+        let (image, into) = (directory.path().join("image"), directory.path().join("prepared"));
+        fs::create_dir_all(image.join("etc/ssl")).unwrap();
+        fs::create_dir(&into).unwrap();
+        fs::write(image.join("etc/passwd"), "root:x:0:0::/:\n").unwrap();
+        fs::write(image.join("etc/fuse.conf"), "").unwrap();
+        symlink("../usr/share/zoneinfo/UTC", image.join("etc/localtime")).unwrap();
+        prepare(&image, &into).unwrap();
+        let rows = [
+            ("fuse.conf", "/shorefast-etc/fuse.conf"),
+            ("group", "/shorefast/etc/group"),
+            ("hosts", "/shorefast/etc/hosts"),
+            ("localtime", "../usr/share/zoneinfo/UTC"),
+            ("mtab", "/proc/self/mounts"),
+            ("passwd", "/shorefast/etc/passwd"),
+            ("resolv.conf", "/shorefast/etc/resolv.conf"),
+            ("ssl", "/shorefast-etc/ssl"),
+        ];
+        for (name, target) in rows {
+            assert_eq!(fs::read_link(into.join(name)).unwrap(), Path::new(target), "{name}");
+        }
+        assert_eq!(fs::read_dir(&into).unwrap().count(), rows.len());
+    }
+
+    #[test]
+    fn an_image_without_the_directory_gets_what_is_ours() {
+        let directory = tempfile::tempdir().unwrap();
+        let (image, into) = (directory.path().join("image"), directory.path().join("prepared"));
+        fs::create_dir(&image).unwrap();
+        fs::create_dir(&into).unwrap();
+        prepare(&image, &into).unwrap();
+        assert_eq!(fs::read_dir(&into).unwrap().count(), USUAL.len() + 1);
+    }
 }

@@ -12,8 +12,27 @@ use shorefast_sys as sys;
 use sys::errand;
 
 use crate::error::Error;
-use crate::orders::{FilePlace, ReadFile};
 use crate::spec::{Content, Hidden, Identity, Ids, Secret, SecretForm, Spec};
+
+/// A file for the client, with its content.
+#[derive(Debug)]
+pub struct ReadFile {
+    pub inside: Vec<u8>,
+    pub content: Vec<u8>,
+    pub mode: u32,
+    pub place: FilePlace,
+}
+
+/// Where a file for the client stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilePlace {
+    /// Below a directory of ours, and the client's own.
+    Ours,
+    /// Laid over the image's /etc, and the client's own.
+    EtcOwned,
+    /// Laid over the image's /etc.
+    Etc,
+}
 
 /// Nobody needs more in a key or a password file.
 const LIMIT: usize = 1 << 20;

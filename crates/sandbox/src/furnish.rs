@@ -1,99 +1,170 @@
 //! What the sandbox is furnished with: an image's files, or those of a container that already runs.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::MountAttrFlags;
 use shorefast_sys as sys;
+use sys::call;
+use sys::mount::Attributes;
 use sys::namespace::Home;
 
 use crate::container::Container;
 use crate::error::Error;
-use crate::files;
-use crate::orders::{Entry, ReadFile};
-use crate::root;
+use crate::etc;
+use crate::files::{self, ReadFile};
+use crate::node::{self, Entry};
+use crate::root::Furniture;
 use crate::spec::{INIT_INSIDE, Identity, Ids, Rights, Spec};
+
+/// Top-level names that the image does not decide.
+const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shorefast", etc::OF_IMAGE];
 
 /// Where the client's files come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Root<'a> {
-    /// The image's root filesystem.
-    Image(&'a Path),
+    /// The image's root filesystem, and what [`crate::etc::prepare`] made of it, if that is there.
+    Image { rootfs: &'a Path, etc: Option<&'a Path> },
     /// The container that the nest was made in.
     Container(&'a Container),
 }
 
 /// The same, opened.
 #[derive(Debug)]
-pub enum Opened<'a> {
-    Image(OwnedFd),
+pub struct Opened<'a> {
+    pub contents: Contents<'a>,
+    /// What stands in it.
+    pub entries: Vec<Entry>,
+    /// One for each entry that is mounted, in order.
+    pub trees: Vec<OwnedFd>,
+}
+
+#[derive(Debug)]
+pub enum Contents<'a> {
+    /// `etc`: what was prepared, as a tree.
+    Image {
+        root: OwnedFd,
+        etc: Option<OwnedFd>,
+    },
     Container(&'a Container),
 }
 
 /// What else differs between the two.
 #[derive(Debug)]
 pub struct Household {
-    pub files: Vec<ReadFile>,
     pub owner: u32,
     pub init_id: u32,
     pub users: Option<OwnedFd>,
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What is to stand in the sandbox's root, and with it what it comes from.
-pub fn open(root: Root<'_>, rights: Rights) -> Result<(Opened<'_>, Vec<Entry>, Vec<OwnedFd>), Error> {
+pub fn household(root: Root<'_>, spec: &Spec, ids: Ids) -> Result<Household, Error> {
     match root {
-        Root::Image(path) => {
+        Root::Image { .. } => Ok(Household {
+            owner: ids.client(spec.identity),
+            init_id: if spec.identity == Identity::UserNamespace { INIT_INSIDE } else { ids.init(spec.identity) },
+            users: None,
+            environment: Vec::new(),
+        }),
+        Root::Container(container) => {
+            let dup = |users: &OwnedFd| call(|| "dup()".into(), users.try_clone());
+            let users = container.users.as_ref().map(dup).transpose().map_err(Error::Start)?;
+            Ok(Household {
+                owner: container.root,
+                init_id: match (&users, container.has_spare_user) {
+                    (None, _) => ids.init(spec.identity),
+                    (Some(_), true) => INIT_INSIDE,
+                    (Some(_), false) => 0,
+                },
+                users,
+                environment: container.environment.clone(),
+            })
+        }
+    }
+}
+
+pub fn open(root: Root<'_>, rights: Rights) -> Result<Opened<'_>, Error> {
+    match root {
+        Root::Image { rootfs: path, etc } => {
             let fail = |source| Error::Root { path: path.to_owned(), source };
             let image = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-            let image = sys::call(|| format!("open({path:?})"), image).map_err(fail)?;
+            let image = call(|| format!("open({path:?})"), image).map_err(fail)?;
             let (entries, trees) = match rights {
-                Rights::None => root::image_entries(&image),
+                Rights::None => image_entries(&image),
                 // Restricted once they are attached.
-                Rights::All => root::plain_image_entries(&image),
+                Rights::All => plain_image_entries(&image),
             }
             .map_err(fail)?;
-            Ok((Opened::Image(image), entries, trees))
+            // Without it everything takes a little longer.
+            let etc = etc.filter(|_| rights == Rights::None).and_then(|etc| read_only_copy(CWD, etc).ok());
+            Ok(Opened { contents: Contents::Image { root: image, etc }, entries, trees })
         }
         Root::Container(container) => {
             let home = Home::here().map_err(Error::ContainerFiles)?;
             let _visit = home.visit(container.mounts.as_fd()).map_err(Error::ContainerFiles)?;
-            let (entries, trees) = root::container_entries().map_err(Error::ContainerFiles)?;
-            Ok((Opened::Container(container), entries, trees))
+            let (entries, trees) = container_entries().map_err(Error::ContainerFiles)?;
+            Ok(Opened { contents: Contents::Container(container), entries, trees })
         }
     }
 }
 
 impl Opened<'_> {
-    pub fn household(&self, spec: &Spec, ids: Ids, deadline: Instant) -> Result<Household, Error> {
-        match self {
-            Self::Image(image) => Ok(Household {
-                files: files::read(spec, image, ids, deadline)?,
-                owner: ids.client(spec.identity),
-                init_id: if spec.identity == Identity::UserNamespace { INIT_INSIDE } else { ids.init(spec.identity) },
-                users: None,
-                environment: Vec::new(),
-            }),
-            Self::Container(container) => {
-                let dup = |users: &OwnedFd| sys::call(|| "dup()".into(), users.try_clone());
-                let users = container.users.as_ref().map(dup).transpose().map_err(Error::Start)?;
-                Ok(Household {
-                    files: files::read_given(spec, deadline)?,
-                    owner: container.root,
-                    init_id: match (&users, container.has_spare_user) {
-                        (None, _) => ids.init(spec.identity),
-                        (Some(_), true) => INIT_INSIDE,
-                        (Some(_), false) => 0,
-                    },
-                    users,
-                    environment: container.environment.clone(),
-                })
-            }
+    /// What else stands in the root.
+    pub fn furniture(&self) -> Furniture {
+        match self.contents {
+            Contents::Image { .. } => Furniture::Full,
+            Contents::Container(_) => Furniture::Sparse,
         }
     }
 
-    pub fn joins_users(&self) -> bool {
-        matches!(self, Self::Container(container) if container.users.is_some())
+    /// The client's files, as the host has them.
+    pub fn read_files(&self, spec: &Spec, ids: Ids, deadline: Instant) -> Result<Vec<ReadFile>, Error> {
+        match &self.contents {
+            Contents::Image { root, .. } => files::read(spec, root, ids, deadline),
+            Contents::Container(_) => files::read_given(spec, deadline),
+        }
     }
+}
+
+/// The container's top-level entries with all that is mounted below them, as they are. Made in the container's mount namespace.
+fn container_entries() -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    let root = call(|| "open(\"/\")".into(), rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?;
+    entries(&root, &["dev", "proc", "shorefast"], |name| {
+        let tree = sys::mount::detached_tree(root.as_fd(), name)?;
+        let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
+        sys::mount::set_attributes_of_all(tree.as_fd(), Attributes { set, private: true, ..Attributes::default() })?;
+        Ok(tree)
+    })
+}
+
+/// The image's top-level entries, as detached read-only copies. Made by the launching process: a
+/// copy can be made only of mounts in one's own namespace.
+fn image_entries(image: &OwnedFd) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    entries(image, OURS, |name| read_only_copy(image.as_fd(), name))
+}
+
+/// The same without mount_setattr (Linux 5.12): still to be restricted by who attaches them.
+fn plain_image_entries(image: &OwnedFd) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    entries(image, OURS, |name| sys::mount::detached_copy(image.as_fd(), name))
+}
+
+fn entries(directory: &OwnedFd, ours: &[&str], copy: impl Fn(&Path) -> sys::Result<OwnedFd>) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    let mut entries = node::entries(directory)?;
+    entries.retain(|entry| ours.iter().all(|ours| ours.as_bytes() != entry.name));
+    let shown = entries.iter().filter(|entry| entry.is_mounted());
+    let trees = shown.map(|entry| copy(node::path(&entry.name))).collect::<sys::Result<_>>()?;
+    Ok((entries, trees))
+}
+
+fn read_only() -> MountAttrFlags {
+    MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV
+}
+
+fn read_only_copy(directory: BorrowedFd<'_>, name: &Path) -> sys::Result<OwnedFd> {
+    let tree = sys::mount::detached_copy(directory, name)?;
+    // Private: on a host with shared mounts, what is mounted there later must not appear here.
+    sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(read_only()), private: true, ..Attributes::default() })?;
+    Ok(tree)
 }

@@ -3,29 +3,29 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
-use rustix::mount::MountAttrFlags;
+use rustix::fs::OFlags;
 use rustix::pipe::PipeFlags;
 use shorefast_sys as sys;
-use sys::errand;
-use sys::mount::Attributes;
-use sys::namespace::Home;
+use sys::errand::Errand;
 use sys::process::{Child, Fork, Fresh};
+use sys::shim::Program;
 
+use crate::beside;
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::client::Client;
 use crate::container::Container;
 use crate::error::Error;
+use crate::fill::{self, Belongings};
 use crate::first::FirstProcess;
 use crate::furnish::{self, Household, Opened};
-use crate::orders::{Descriptors, Furniture, Orders, PlaceKind, ShownPlace, SourceKind};
-use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, SOURCE, Shape, Shown, Spec, Thing};
+use crate::orders::{Descriptors, Orders};
+use crate::source::Source;
+use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, Shape, Spec};
 use crate::talk::{self, Word};
 
 pub use crate::furnish::Root;
@@ -46,7 +46,7 @@ pub struct Surroundings<'a> {
     /// Where the client's output is kept.
     pub log: &'a OwnedFd,
     /// The program of pid 1.
-    pub program: &'a OwnedFd,
+    pub program: &'a Program,
     pub deadline: Instant,
 }
 
@@ -63,11 +63,9 @@ pub fn prepare(shape: Shape) -> Result<Nest, Error> {
         Shape { processes: Processes::Host, .. } => Fresh::IPC | Fresh::UTS,
     };
     let holdings = || (theirs, sys::namespace::small_mount_namespace());
-    let life = move |(control, small): &(OwnedFd, Option<OwnedFd>)| child::run(control, shape, Furniture::Full, small.as_ref());
-    let first = FirstProcess::ours(sys::offshoot::start(fresh, holdings, life).map_err(Error::Start)?);
-    // With a thread beside us, we would have to stay where it is.
-    sys::namespace::own_directories().map_err(Error::Start)?;
-    Ok(Nest { first, control, shape })
+    let life = move |(control, small): &(OwnedFd, Option<OwnedFd>)| child::run(control, shape, small.as_ref());
+    let first = sys::offshoot::start(fresh, holdings, life).map_err(Error::Start)?;
+    Ok(Nest { first: FirstProcess::ours(first), control, shape })
 }
 
 /// The same in a running container: in a pid namespace below the container's, so that its end is theirs, and ours ends no
@@ -100,25 +98,17 @@ pub fn prepare_in(container: &Container, deadline: Instant) -> Result<Nest, Erro
 }
 
 impl Nest {
-    /// Gives it the files that the client will see: it puts them up while the caller goes on.
+    /// With where the files are that the client will see.
     pub fn furnish<'a>(self, spec: &Spec, root: Root<'a>) -> Result<Furnished<'a>, Error> {
         // Prepared for the usual case; a client that shares more with the host needs another.
         let nest = if self.shape == spec.shape() { self } else { prepare(spec.shape())? };
-        let (opened, entries, trees) = furnish::open(root, nest.shape.rights)?;
-        talk::say_entries(nest.control.as_fd(), &entries, &trees).map_err(|error| nest.why_not(error))?;
-        Ok(Furnished { nest, root, opened })
+        Ok(Furnished { nest, root, source: None })
     }
 
-    /// Why it listens no more: by its own words, if it left some.
-    fn why_not(&self, error: sys::Error) -> Error {
-        while error.errno() == rustix::io::Errno::PIPE {
-            match talk::take(self.control.as_fd()) {
-                Ok(Word::Failed(text)) => return Error::Inside(text),
-                Ok(_) => {}
-                Err(_) => break,
-            }
-        }
-        Error::Start(error)
+    /// Waits for its root; the mount namespace is where that stands.
+    fn standing(&self, deadline: Instant) -> Result<OwnedFd, Error> {
+        expect(talk::hear(self.control.as_fd(), deadline)?, |word| matches!(word, Word::Standing))?;
+        sys::namespace::mounts_of(self.first.child()?.pidfd.as_fd()).map_err(Error::Start)
     }
 
     fn into_client(self, spec: &Spec, ids: Ids) -> Result<Client, Error> {
@@ -132,10 +122,15 @@ impl Nest {
 pub struct Furnished<'a> {
     nest: Nest,
     root: Root<'a>,
-    opened: Opened<'a>,
+    source: Option<Errand<OwnedFd>>,
 }
 
 impl<'a> Furnished<'a> {
+    /// With what came of opening the client's source.
+    pub fn with_source(self, source: Option<Errand<OwnedFd>>) -> Self {
+        Self { source, ..self }
+    }
+
     /// For another nest.
     pub fn files(&self) -> Root<'a> {
         self.root
@@ -143,32 +138,44 @@ impl<'a> Furnished<'a> {
 
     /// Tells it what to become. The result, dropped, ends it.
     pub fn launch(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
-        let Self { nest, opened, .. } = self;
-        let mut source = spec.source.as_deref().map(|path| Source::open(path, around.deadline)).transpose()?;
-        let household = opened.household(spec, around.ids, around.deadline)?;
-        let (orders, mut descriptors) = orders(spec, around, household, source.as_ref().map(|source| source.kind))?;
-        match spec.identity {
-            // Restricted once it is attached.
-            Identity::HostRoot => descriptors.source = source.take().map(|source| source.tree),
-            Identity::UserNamespace => {}
-            Identity::DedicatedUser | Identity::ContainerRoot if descriptors.users.is_some() => {}
-            Identity::DedicatedUser | Identity::ContainerRoot => {
-                descriptors.source = source.take().map(|source| source.ready(None)).transpose()?;
-            }
-        }
+        let Self { nest, root, source: opened } = self;
+        let mut source = spec.source.as_deref().map(|path| Source::open(path, opened, around.deadline)).transpose()?;
+        let household = furnish::household(root, spec, around.ids)?;
+        let owner = household.owner;
+        let (orders, descriptors) = orders(spec, around, household)?;
         around.cgroup.admit(nest.first.child()?.pid)?;
         nest.first.come_back()?;
-        talk::say_orders(nest.control.as_fd(), &orders, &descriptors).map_err(|error| nest.why_not(error))?;
+        talk::say_orders(nest.control.as_fd(), &orders, &descriptors).map_err(|error| why_not(nest.control.as_fd(), error))?;
         drop(descriptors);
+
+        // While the first process restricts itself.
+        let opened = furnish::open(root, nest.shape.rights)?;
+        let kind = source.as_ref().map(|source| source.kind);
+        let tree = match spec.identity {
+            // Restricted once it is attached.
+            Identity::HostRoot => source.take().map(|source| source.tree),
+            Identity::DedicatedUser | Identity::ContainerRoot if !orders.joins_users => {
+                source.take().map(|source| source.ready(None)).transpose()?
+            }
+            _ => None,
+        };
+        let belongings = Belongings {
+            spec,
+            owner,
+            files: &opened.read_files(spec, around.ids, around.deadline)?,
+            source: kind.map(|kind| (kind, tree.as_ref())),
+            shown: &spec.shown.iter().map(beside::tree).collect::<Result<Vec<_>, _>>()?,
+            program: around.program,
+        };
+        let namespace = nest.standing(around.deadline)?;
+        fill::fill(&namespace, &opened, &belongings).map_err(Error::Fill)?;
+        let is_met_halfway = orders.is_met_halfway();
         let client = nest.into_client(spec, around.ids)?;
-        match expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Standing(_)))? {
-            Word::Standing(namespace) => Ok(Launching { client, namespace, source, spec, around, joins_users: opened.joins_users() }),
-            _ => unreachable!("expect lets only this word through"),
-        }
+        Ok(Launching { client, namespace, source, spec, around, is_met_halfway, _opened: opened })
     }
 }
 
-/// A sandbox that stands and is being filled. Dropped: gone.
+/// A sandbox with all its files, which restricts itself. Dropped: gone.
 #[derive(Debug)]
 pub struct Launching<'a> {
     client: Client,
@@ -176,24 +183,38 @@ pub struct Launching<'a> {
     source: Option<Source>,
     spec: &'a Spec,
     around: &'a Surroundings<'a>,
-    joins_users: bool,
+    is_met_halfway: bool,
+    /// Closed only when the client has started, which does not need to wait for that.
+    _opened: Opened<'a>,
+}
+
+/// A sandbox in which the client runs. Dropped: gone.
+#[derive(Debug)]
+pub struct Launched {
+    pub client: Client,
+    /// The sandbox's mount namespace.
+    pub namespace: OwnedFd,
+    /// Hears the client's calls. `None`: nobody has to hear them.
+    pub listener: Option<OwnedFd>,
 }
 
 impl Launching<'_> {
-    /// The sandbox, in which the client does not run yet.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
     /// The sandbox's mount namespace.
     pub fn namespace(&self) -> &OwnedFd {
         &self.namespace
     }
 
-    /// Waits until the client is being executed. With it comes what hears its calls.
-    pub fn complete(self) -> Result<(Client, OwnedFd), Error> {
-        let Self { client, namespace, source, spec, around, joins_users } = self;
-        if spec.identity == Identity::UserNamespace || joins_users {
+    /// Waits until the client is being executed.
+    pub fn complete(self) -> Result<Launched, Error> {
+        match self.spec.shape().rights {
+            Rights::None => self.complete_heard(),
+            Rights::All => self.complete_unheard(),
+        }
+    }
+
+    fn complete_heard(self) -> Result<Launched, Error> {
+        let Self { client, namespace, source, spec, around, is_met_halfway, _opened } = self;
+        if is_met_halfway {
             expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
             if spec.identity == Identity::UserNamespace {
                 map_ids(client.pid(), around.ids).map_err(Error::Start)?;
@@ -201,21 +222,41 @@ impl Launching<'_> {
             if let Some(source) = source {
                 source.show_in(&namespace, client.pid())?;
             }
-            talk::say(client.control(), talk::GO).map_err(Error::Start)?;
         }
+        let_go(&client, around)?;
         match expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Filtered(_)))? {
-            Word::Filtered(listener) => Ok((client, listener)),
+            Word::Filtered(listener) => Ok(Launched { client, namespace, listener: Some(listener) }),
             _ => unreachable!("expect lets only this word through"),
         }
     }
 
-    /// The same for a client that nobody has to hear.
-    pub fn complete_unheard(self) -> Result<Client, Error> {
-        let Self { client, around, .. } = self;
+    fn complete_unheard(self) -> Result<Launched, Error> {
+        let Self { client, namespace, around, .. } = self;
         expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
-        talk::say(client.control(), talk::GO).map_err(Error::Start)?;
-        Ok(client)
+        let_go(&client, around)?;
+        Ok(Launched { client, namespace, listener: None })
     }
+}
+
+/// All is there for the client; what comes after that, it need not wait for.
+fn let_go(client: &Client, around: &Surroundings<'_>) -> Result<(), Error> {
+    let told = talk::say(client.control(), talk::GO)
+        .and_then(|()| around.program.get())
+        .and_then(|program| talk::say_program(client.control(), program));
+    told.map_err(|error| why_not(client.control(), error))
+}
+
+/// Why the sandbox listens no more: by its own words, if it left some.
+fn why_not(control: BorrowedFd<'_>, error: sys::Error) -> Error {
+    while error.errno() == rustix::io::Errno::PIPE {
+        match talk::take(control) {
+            Ok(Word::Failed(text)) => return Error::Inside(text),
+            Ok(Word::NotExecuted(text)) => return Error::Execute(text),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    Error::Start(error)
 }
 
 fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
@@ -227,13 +268,8 @@ fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
     }
 }
 
-fn orders(
-    spec: &Spec,
-    around: &Surroundings<'_>,
-    household: Household,
-    source: Option<SourceKind>,
-) -> Result<(Orders, Descriptors), Error> {
-    let Household { files, owner, init_id, users, environment: given } = household;
+fn orders(spec: &Spec, around: &Surroundings<'_>, household: Household) -> Result<(Orders, Descriptors), Error> {
+    let Household { owner, init_id, users, environment: given } = household;
     let environment = environment(spec, given);
     let orders = Orders {
         identity: spec.identity,
@@ -241,15 +277,6 @@ fn orders(
         owner,
         init_id,
         mark: (spec.identity == Identity::HostRoot).then(|| around.ids.mark()),
-        scratch_bytes: spec.scratch_bytes,
-        files,
-        source,
-        shown: spec
-            .shown
-            .iter()
-            .map(|shown| ShownPlace { inside: shown.inside.as_os_str().as_bytes().to_vec(), kind: place_kind(&shown.what) })
-            .collect(),
-        stand_ins: spec.stand_ins.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
         role: spec.role,
         joins_users: users.is_some(),
         argv: argv(spec),
@@ -258,78 +285,8 @@ fn orders(
     };
     let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone()).map_err(Error::Start);
     let (output_read, output_write) = output_pipe().map_err(Error::Start)?;
-    let shown = spec.shown.iter().map(shown_tree).collect::<Result<_, _>>()?;
-    let (program, ring) = (dup(around.program)?, dup(around.log)?);
-    let descriptors = Descriptors { program, output_read, output_write, ring, source: None, shown, users };
+    let descriptors = Descriptors { output_read, output_write, ring: dup(around.log)?, users };
     Ok((orders, descriptors))
-}
-
-fn place_kind(thing: &Thing) -> PlaceKind {
-    match thing {
-        Thing::Directory(_) | Thing::RpcPipefs => PlaceKind::Directory,
-        Thing::Socket(_) => PlaceKind::File,
-    }
-}
-
-fn shown_tree(shown: &Shown) -> Result<OwnedFd, Error> {
-    let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let path = match &shown.what {
-        Thing::Directory(path) | Thing::Socket(path) => path,
-        Thing::RpcPipefs => return sys::mount::new_filesystem("rpc_pipefs", &[], set).map_err(Error::RpcPipefs),
-    };
-    let fail = |source| Error::Source { path: path.clone(), source };
-    let place = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
-    let place = sys::call(|| format!("open({path:?})"), place).map_err(fail)?;
-    let tree = sys::mount::detached_copy(place.as_fd(), Path::new("")).map_err(fail)?;
-    sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(set), private: true, ..Attributes::default() }).map_err(fail)?;
-    Ok(tree)
-}
-
-/// A host path for the client to see, held as a detached mount.
-#[derive(Debug)]
-struct Source {
-    path: PathBuf,
-    tree: OwnedFd,
-    kind: SourceKind,
-}
-
-impl Source {
-    /// It may be on anybody's filesystem, whose server may be dead.
-    fn open(path: &Path, deadline: Instant) -> Result<Self, Error> {
-        let fail = |source| Error::Source { path: path.to_owned(), source };
-        let place = errand::open(path, OFlags::PATH, deadline).or_timed_out(|| format!("open({path:?})")).map_err(fail)?;
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let stat = sys::call(|| format!("stat({path:?})"), rustix::fs::statx(&place, c"", flags, StatxFlags::TYPE)).map_err(fail)?;
-        let kind = match FileType::from_raw_mode(stat.stx_mode.into()) {
-            FileType::Directory => SourceKind::Directory,
-            FileType::RegularFile => SourceKind::File,
-            _ => return Err(fail(sys::Error::new(format!("open({path:?})"), rustix::io::Errno::NOTSUP))),
-        };
-        let tree = sys::mount::detached_copy(place.as_fd(), Path::new("")).map_err(fail)?;
-        Ok(Self { path: path.to_owned(), tree, kind })
-    }
-
-    /// Ready to be attached, its owners shown as `owners`' user namespace sees them.
-    fn ready(self, owners: Option<OwnedFd>) -> Result<OwnedFd, Error> {
-        let Self { path, tree, .. } = self;
-        let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
-        let attributes = Attributes { set, private: true, owners: owners.as_ref().map(|fd| fd.as_fd()) };
-        match (sys::mount::set_attributes(tree.as_fd(), attributes), owners) {
-            (Ok(()), _) => Ok(tree),
-            (Err(source), Some(_)) => Err(Error::OwnersNotMapped { path, source }),
-            (Err(source), None) => Err(Error::Source { path, source }),
-        }
-    }
-
-    /// For a sandbox that stands in its user namespace, where it can attach nothing itself.
-    fn show_in(self, namespace: &OwnedFd, sandbox: rustix::process::Pid) -> Result<(), Error> {
-        let path = self.path.clone();
-        let fail = |source| Error::Source { path: path.clone(), source };
-        let tree = self.ready(Some(sys::namespace::of(sandbox, "user").map_err(fail)?))?;
-        let home = Home::here().map_err(fail)?;
-        let _visit = home.visit(namespace.as_fd()).map_err(fail)?;
-        sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE)).map_err(fail)
-    }
 }
 
 fn map_ids(pid: rustix::process::Pid, ids: Ids) -> sys::Result<()> {

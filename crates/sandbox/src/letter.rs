@@ -1,4 +1,4 @@
-//! More than a word, from the launching process to the sandbox's first: plain data and descriptors, of any number and size.
+//! More than a word, from the launching process to the sandbox's first: plain data of any size, and a few descriptors.
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut, Read as _, Seek as _, Write as _};
@@ -6,64 +6,87 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shorefast_sys as sys;
 
-/// Descriptors per packet: well below the kernel's 253.
-const FDS: usize = 64;
+/// Most that go with one letter, the enclosure included.
+const FDS: usize = 8;
+/// Most letters are shorter. A longer one is an enclosure: memory that is nobody's file.
+const PACKET: usize = 2048;
 
-/// The data is in memory that is nobody's file, for it may hold secrets; the descriptors go with it, some at a time.
+const WHOLE: u8 = b'W';
+const ENCLOSED: u8 = b'E';
+
 pub fn send<'a>(to: BorrowedFd<'_>, data: &impl Serialize, descriptors: impl Iterator<Item = &'a OwnedFd>) -> sys::Result<()> {
-    let written = write(data)?;
-    let all: Vec<_> = std::iter::once(written.as_fd()).chain(descriptors.map(|fd| fd.as_fd())).collect();
-    for part in all.chunks(FDS) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(part));
-        let count = (all.len() as u32).to_ne_bytes();
-        let sent = rustix::net::sendmsg(to, &[IoSlice::new(&count)], &mut control, SendFlags::NOSIGNAL);
-        sys::call(|| "sendmsg(letter)".into(), sent)?;
+    let bytes = postcard::to_allocvec(data).expect("plain data has a plain form");
+    let enclosure = if bytes.len() < PACKET { None } else { Some(enclose(&bytes)?) };
+    let packet = match &enclosure {
+        None => [IoSlice::new(&[WHOLE]), IoSlice::new(&bytes)],
+        Some(_) => [IoSlice::new(&[ENCLOSED]), IoSlice::new(&[])],
+    };
+    let fds: Vec<_> = enclosure.iter().map(|fd| fd.as_fd()).chain(descriptors.map(|fd| fd.as_fd())).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(sys::Error::new("sendmsg(letter)", Errno::MSGSIZE));
     }
-    Ok(())
+    sys::call(|| "sendmsg(letter)".into(), rustix::net::sendmsg(to, &packet, &mut control, SendFlags::NOSIGNAL)).map(drop)
 }
 
 /// In the sandbox: waits for a letter. Ends with the launching process.
 pub fn receive<T: DeserializeOwned>(from: BorrowedFd<'_>) -> sys::Result<(T, impl Iterator<Item = OwnedFd>)> {
-    let mut fds = Vec::new();
-    loop {
-        let mut count = [0u8; 4];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut count)], &mut control, RecvFlags::CMSG_CLOEXEC);
-        if sys::call(|| "recvmsg(letter)".into(), received)?.bytes == 0 {
-            sys::process::exit_now(1);
-        }
-        fds.extend(control.drain().flat_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
-            _ => Vec::new(),
-        }));
-        if fds.len() as u32 >= u32::from_ne_bytes(count) {
-            break;
-        }
-    }
-    let mut fds = fds.into_iter();
-    let data = fds.next().ok_or_else(|| sys::Error::new("recvmsg(letter)", rustix::io::Errno::PROTO))?;
-    Ok((read(data)?, fds))
+    let mut packet = [0u8; PACKET];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut packet)], &mut control, RecvFlags::CMSG_CLOEXEC);
+    let length = sys::call(|| "recvmsg(letter)".into(), received)?.bytes;
+    let fds = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    let mut fds = fds.flatten().collect::<Vec<_>>().into_iter();
+    let wrong = || sys::Error::new("recvmsg(letter)", Errno::PROTO);
+    let read = |bytes: &[u8]| postcard::from_bytes(bytes).map_err(|_| wrong());
+    let data = match &packet[..length] {
+        [] => sys::process::exit_now(1),
+        [WHOLE, bytes @ ..] => read(bytes)?,
+        [ENCLOSED] => read(&open(fds.next().ok_or_else(wrong)?)?)?,
+        _ => return Err(wrong()),
+    };
+    Ok((data, fds))
 }
 
-fn write(data: &impl Serialize) -> sys::Result<OwnedFd> {
+fn enclose(bytes: &[u8]) -> sys::Result<OwnedFd> {
     let memfd = rustix::fs::memfd_create("shorefast-letter", MemfdFlags::CLOEXEC);
     let mut file = File::from(sys::call(|| "memfd_create(\"shorefast-letter\")".into(), memfd)?);
-    let bytes = postcard::to_allocvec(data).expect("plain data has a plain form");
-    sys::call(|| "write(letter)".into(), file.write_all(&bytes))?;
+    sys::call(|| "write(letter)".into(), file.write_all(bytes))?;
     Ok(file.into())
 }
 
-fn read<T: DeserializeOwned>(from: OwnedFd) -> sys::Result<T> {
-    let mut file = File::from(from);
+fn open(enclosure: OwnedFd) -> sys::Result<Vec<u8>> {
+    let mut file = File::from(enclosure);
     let mut bytes = Vec::new();
     sys::call(|| "read(letter)".into(), file.rewind().and_then(|()| file.read_to_end(&mut bytes)))?;
-    postcard::from_bytes(&bytes).map_err(|_| sys::Error::new("read(letter)", rustix::io::Errno::PROTO))
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_of_any_length_arrive_with_their_descriptors() {
+        let (ours, theirs) = crate::talk::pair().unwrap();
+        for length in [0, 1, PACKET - 8, PACKET, PACKET + 1, 1 << 20] {
+            let text: Vec<u8> = (0..length).map(|n| n as u8).collect();
+            let fds = [File::open("/dev/null").unwrap().into(), theirs.try_clone().unwrap()];
+            send(ours.as_fd(), &text, fds.iter()).unwrap();
+            let (arrived, fds) = receive::<Vec<u8>>(theirs.as_fd()).unwrap();
+            assert!(arrived == text, "{length} bytes");
+            assert_eq!(fds.count(), 2, "{length} bytes");
+        }
+    }
 }

@@ -8,7 +8,28 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
 use shorefast_sys::{Result, call};
 
-use crate::orders::{Entry, EntryKind, FilePlace, ReadFile};
+use crate::files::{FilePlace, ReadFile};
+
+/// What a directory holds under a name.
+#[derive(Debug)]
+pub struct Entry {
+    pub name: Vec<u8>,
+    pub kind: EntryKind,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    Directory,
+    File,
+    Link(Vec<u8>),
+}
+
+impl Entry {
+    /// Whether it is shown by mounting it.
+    pub fn is_mounted(&self) -> bool {
+        !matches!(self.kind, EntryKind::Link(_))
+    }
+}
 
 /// What a directory of the image holds; special files do not exist for a client.
 pub fn entries(directory: &OwnedFd) -> Result<Vec<Entry>> {
@@ -42,9 +63,6 @@ pub fn entries(directory: &OwnedFd) -> Result<Vec<Entry>> {
 }
 
 pub fn write_out(file: &ReadFile, to: &Path, owner: u32) -> Result<()> {
-    if let Some(parent) = to.parent().filter(|parent| !parent.is_dir()) {
-        call(|| format!("mkdir({parent:?})"), std::fs::create_dir_all(parent))?;
-    }
     make_file(to, &file.content, file.mode)?;
     if file.place == FilePlace::Etc { Ok(()) } else { give(to, owner) }
 }
@@ -52,6 +70,14 @@ pub fn write_out(file: &ReadFile, to: &Path, owner: u32) -> Result<()> {
 pub fn give(path: &Path, owner: u32) -> Result<()> {
     let chown = rustix::fs::chownat(CWD, path, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)), AtFlags::SYMLINK_NOFOLLOW);
     call(|| format!("chown({path:?})"), chown)
+}
+
+/// Directories on the way to it.
+pub fn make_parents(path: &Path) -> Result<()> {
+    match path.parent().filter(|parent| !parent.is_dir()) {
+        Some(parent) => call(|| format!("mkdir({parent:?})"), std::fs::create_dir_all(parent)),
+        None => Ok(()),
+    }
 }
 
 pub fn make_directory(path: impl AsRef<Path>) -> Result<()> {

@@ -1,27 +1,32 @@
-//! The root filesystem that the client sees, assembled in the sandbox's first process while it is
-//! still the host's root.
+//! The root filesystem that the client sees, as far as it is the same for every client. The sandbox's first process makes it and
+//! what it needs itself, while the launching process still plans; that one does the rest, with what only this client gets
+//! to see ([`crate::fill`]).
 //!
-//! The root itself is a small private tmpfs. The image's top-level entries are bound into it
-//! read-only, so an image needs no directories for our sake and is shared by all its mounts. What
-//! is writable is ours, empty at the start, and bounded.
+//! It is a small private tmpfs. What is writable is ours, empty at the start, and bounded.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags};
-use rustix::mount::{FsPickFlags, MountAttrFlags, MountFlags, UnmountFlags};
+use rustix::fs::{CWD, FileType, Mode};
+use rustix::mount::{MountAttrFlags, UnmountFlags};
 use shorefast_sys as sys;
-use sys::mount::Attributes;
 use sys::{Result, call};
 
-use crate::beside;
-use crate::etc;
 use crate::node;
-use crate::orders::{Descriptors, Entry, EntryKind, FilePlace, Furniture, Orders, ReadFile, SourceKind};
-use crate::spec::{DEFAULT_SCRATCH, Identity, Rights, SOURCE};
+use crate::spec::{DEFAULT_SCRATCH, Rights};
 
-/// Top-level names that the image does not decide.
-const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shorefast", etc::OF_IMAGE];
+/// Which directories of the root are ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Furniture {
+    /// All that is writable; the image is shared and read-only.
+    Full,
+    /// /dev, /proc and /shorefast; the rest is the container's own.
+    Sparse,
+}
+
+pub const ETC: &str = "etc";
+const PROC: &str = "proc";
+const DEV: &str = "dev";
 
 /// Character devices: name, major, minor.
 const DEVICES: &[(&str, u32, u32)] = &[
@@ -34,28 +39,24 @@ const DEVICES: &[(&str, u32, u32)] = &[
     ("dev/fuse", sys::fuse::MAJOR, sys::fuse::MINOR),
 ];
 
-const DIRECTORIES: &[&str] = &["dev", "proc", "sys", "var", "shorefast", "shorefast/files", etc::ETC];
+const DIRECTORIES: &[&str] = &["sys", "var", "shorefast", "shorefast/files", ETC];
 
 /// Directories that belong to the client. They start empty.
 const WRITABLE: &[&str] = &["run", "tmp", "root", "shorefast/target", "dev/shm", "var/log", "var/lib", "var/cache", "var/tmp", "var/spool"];
 
-const LINKS: &[(&str, &str)] = &[
-    ("dev/fd", "/proc/self/fd"),
-    ("dev/stdin", "/proc/self/fd/0"),
-    ("dev/stdout", "/proc/self/fd/1"),
-    ("dev/stderr", "/proc/self/fd/2"),
-    ("var/run", "/run"),
-    ("var/lock", "/run/lock"),
-];
+const LINKS_OF_DEV: &[(&str, &str)] =
+    &[("dev/fd", "/proc/self/fd"), ("dev/stdin", "/proc/self/fd/0"), ("dev/stdout", "/proc/self/fd/1"), ("dev/stderr", "/proc/self/fd/2")];
+
+const LINKS_OF_VAR: &[(&str, &str)] = &[("var/run", "/run"), ("var/lock", "/run/lock")];
 
 /// Goes to an empty root of its own, in a mount namespace of its own: all that is the same for
 /// every client. `small`: what to make it from, if the launching process could see that.
-pub fn enter_empty(small: Option<&OwnedFd>, furniture: Furniture, rights: Rights) -> Result<()> {
+pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights) -> Result<()> {
     let size = DEFAULT_SCRATCH.to_string();
     let options = [("size", size.as_str()), ("nr_inodes", "65536"), ("mode", "0755"), ("source", "shorefast")];
     let root = sys::mount::new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
     let of_proc = match rights {
-        Rights::None => read_only(),
+        Rights::None => MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
         Rights::All => MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
     };
     let proc = sys::mount::new_filesystem("proc", &[], of_proc | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
@@ -71,110 +72,32 @@ pub fn enter_empty(small: Option<&OwnedFd>, furniture: Furniture, rights: Rights
         }
     }
 
-    let (directories, writable) = directories(furniture);
-    for name in directories.iter().chain(writable) {
+    for name in [PROC, DEV] {
         node::make_directory(name)?;
     }
-    for (link, target) in LINKS.iter().filter(|(link, _)| furniture == Furniture::Full || link.starts_with("dev/")) {
-        node::make_link(Path::new(link), Path::new(target))?;
-    }
-    for (path, major, minor) in DEVICES {
-        let device = rustix::fs::makedev(*major, *minor);
-        let node = rustix::fs::mknodat(CWD, *path, FileType::CharacterDevice, Mode::from_raw_mode(0o666), device);
-        call(|| format!("mknod({path:?})"), node)?;
-    }
-    sys::mount::attach(proc.as_fd(), CWD, Path::new("proc"))
+    sys::mount::attach(proc.as_fd(), CWD, Path::new(PROC))?;
+    LINKS_OF_DEV.iter().try_for_each(|(link, target)| node::make_link(Path::new(link), Path::new(target)))?;
+    DEVICES.iter().try_for_each(|device| make_device(*device))
 }
 
-/// Puts the image's entries, or the container's, into the empty root.
-pub fn furnish(entries: &[Entry], trees: &[OwnedFd], furniture: Furniture, rights: Rights) -> Result<()> {
-    let mut trees = trees.iter();
-    for entry in entries {
-        // Ours has links to what is in the image's.
-        let is_covered = furniture == Furniture::Full && entry.name == etc::ETC.as_bytes();
-        let name = if is_covered { Path::new(etc::OF_IMAGE) } else { node::path(&entry.name) };
-        place(entry, name, &mut trees)?;
-        if rights == Rights::All && entry.has_descriptor() {
-            sys::mount::restrict(name, MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)?;
-        }
+/// What stands in it, but for the image's files. Made by the launching process. `owner`: the client's user.
+pub fn fill_empty(furniture: Furniture, owner: u32) -> Result<()> {
+    let (directories, writable, links) = match furniture {
+        Furniture::Full => (DIRECTORIES, WRITABLE, LINKS_OF_VAR),
+        Furniture::Sparse => (&["shorefast", "shorefast/files"][..], &["shorefast/target", "dev/shm"][..], &[][..]),
+    };
+    directories.iter().try_for_each(node::make_directory)?;
+    for name in writable {
+        node::make_directory(name)?;
+        node::give(Path::new(name), owner)?;
     }
-    match furniture {
-        Furniture::Full => etc::link(),
-        Furniture::Sparse => Ok(()),
-    }
+    links.iter().try_for_each(|(link, target)| node::make_link(Path::new(link), Path::new(target)))
 }
 
-/// Adds what only this client gets to see.
-pub fn fill(orders: &Orders, descriptors: &Descriptors, furniture: Furniture) -> Result<()> {
-    if orders.scratch_bytes != DEFAULT_SCRATCH {
-        resize(orders.scratch_bytes)?;
-    }
-    let (_, writable) = directories(furniture);
-    writable.iter().try_for_each(|name| node::give(Path::new(name), orders.owner))?;
-    match orders.source {
-        None => {}
-        Some(SourceKind::Directory) => node::make_directory("shorefast/source")?,
-        Some(SourceKind::File) => node::make_file(Path::new("shorefast/source"), b"", 0o644)?,
-    }
-    if let Some(tree) = &descriptors.source {
-        sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE))?;
-        if orders.identity == Identity::HostRoot {
-            sys::mount::restrict(Path::new(SOURCE), MountFlags::NOSUID | MountFlags::NODEV)?;
-        }
-    }
-    match furniture {
-        Furniture::Full => make_files(orders)?,
-        Furniture::Sparse => orders.files.iter().try_for_each(|file| write_out(file, orders.owner))?,
-    }
-    beside::place(orders, descriptors)
-}
-
-fn directories(furniture: Furniture) -> (&'static [&'static str], &'static [&'static str]) {
-    match furniture {
-        Furniture::Full => (DIRECTORIES, WRITABLE),
-        Furniture::Sparse => (&["dev", "proc", "shorefast", "shorefast/files"], &["shorefast/target", "dev/shm"]),
-    }
-}
-
-/// The container's top-level entries with all that is mounted below them, as they are. Made in the container's mount namespace.
-pub fn container_entries() -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    let root = call(|| "open(\"/\")".into(), rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?;
-    entries(&root, &["dev", "proc", "shorefast"], |name| {
-        let tree = sys::mount::detached_tree(root.as_fd(), name)?;
-        let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
-        sys::mount::set_attributes_of_all(tree.as_fd(), Attributes { set, private: true, ..Attributes::default() })?;
-        Ok(tree)
-    })
-}
-
-/// The image's top-level entries, as detached read-only copies. Made by the launching process: a
-/// copy can be made only of mounts in one's own namespace.
-pub fn image_entries(image: &OwnedFd) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    entries(image, OURS, |name| read_only_copy(image, name))
-}
-
-/// The same without mount_setattr (Linux 5.12): still to be restricted by who attaches them.
-pub fn plain_image_entries(image: &OwnedFd) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    entries(image, OURS, |name| sys::mount::detached_copy(image.as_fd(), name))
-}
-
-fn entries(directory: &OwnedFd, ours: &[&str], copy: impl Fn(&Path) -> Result<OwnedFd>) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    let mut entries = node::entries(directory)?;
-    entries.retain(|entry| ours.iter().all(|ours| ours.as_bytes() != entry.name));
-    let shown = entries.iter().filter(|entry| entry.has_descriptor());
-    let trees = shown.map(|entry| copy(node::path(&entry.name))).collect::<Result<_>>()?;
-    Ok((entries, trees))
-}
-
-fn read_only() -> MountAttrFlags {
-    MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV
-}
-
-fn read_only_copy(image: &OwnedFd, name: &Path) -> Result<OwnedFd> {
-    let tree = sys::mount::detached_copy(image.as_fd(), name)?;
-    // Private: on a host with shared mounts, what is mounted there later must not appear here.
-    sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(read_only()), private: true, ..Attributes::default() })?;
-    Ok(tree)
+fn make_device((path, major, minor): (&str, u32, u32)) -> Result<()> {
+    let device = rustix::fs::makedev(major, minor);
+    let node = rustix::fs::mknodat(CWD, path, FileType::CharacterDevice, Mode::from_raw_mode(0o666), device);
+    call(|| format!("mknod({path:?})"), node)
 }
 
 /// What a new mount namespace starts with.
@@ -199,34 +122,4 @@ fn own_mount_namespace(small: Option<&OwnedFd>) -> Result<Below> {
     sys::namespace::unshare_mount()?;
     sys::mount::make_all_private()?;
     Ok(Below::Host)
-}
-
-fn resize(bytes: u64) -> Result<()> {
-    let context = call(|| "fspick(\"/\")".into(), rustix::mount::fspick(CWD, "/", FsPickFlags::FSPICK_CLOEXEC))?;
-    let size = bytes.to_string();
-    let set = rustix::mount::fsconfig_set_string(context.as_fd(), "size", size.as_str());
-    call(|| format!("fsconfig(tmpfs, size={size})"), set)?;
-    call(|| "fsconfig(tmpfs, RECONFIGURE)".into(), rustix::mount::fsconfig_reconfigure(context.as_fd()))
-}
-
-fn place<'a>(entry: &Entry, name: &Path, trees: &mut impl Iterator<Item = &'a OwnedFd>) -> Result<()> {
-    match &entry.kind {
-        EntryKind::Link(target) => return node::make_link(name, node::path(target)),
-        EntryKind::Directory => node::make_directory(name)?,
-        EntryKind::File => node::make_file(name, b"", 0o644)?,
-    }
-    let tree = trees.next().ok_or_else(|| sys::Error::new("descriptors of the image", rustix::io::Errno::PROTO))?;
-    sys::mount::attach(tree.as_fd(), CWD, name)
-}
-
-fn make_files(orders: &Orders) -> Result<()> {
-    let (ours, in_etc): (Vec<_>, Vec<_>) = orders.files.iter().partition(|file| file.place == FilePlace::Ours);
-    for file in ours {
-        write_out(file, orders.owner)?;
-    }
-    etc::lay(&in_etc, orders.owner)
-}
-
-fn write_out(file: &ReadFile, owner: u32) -> Result<()> {
-    node::write_out(file, node::relative(node::path(&file.inside)), owner)
 }

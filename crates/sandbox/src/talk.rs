@@ -4,7 +4,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{
@@ -15,15 +15,15 @@ use shorefast_sys as sys;
 
 use crate::error::Error;
 use crate::letter;
-use crate::orders::{Descriptors, Entry, Orders};
+use crate::orders::{Descriptors, Orders};
 
 /// From the sandbox.
 #[derive(Debug)]
 pub enum Word {
     /// The sandbox's first process, from the one that made it in a container.
     Born(OwnedFd),
-    /// The empty root stands in this mount namespace.
-    Standing(OwnedFd),
+    /// The empty root stands, in a mount namespace of its own.
+    Standing,
     /// The user namespace stands; the ids have to be mapped and the source moved in.
     Ready,
     /// The filter is on, and this hears of the client's calls.
@@ -37,6 +37,9 @@ pub enum Word {
 }
 
 pub const GO: &[u8] = b"G";
+
+/// How long who is at work on another processor usually is.
+const ANY_MOMENT: Duration = Duration::from_micros(150);
 
 const BORN: u8 = b'B';
 const STANDING: u8 = b'S';
@@ -72,8 +75,8 @@ pub fn say_born(to: BorrowedFd<'_>, process: &OwnedFd) -> sys::Result<()> {
     say_with(to, BORN, process)
 }
 
-pub fn say_standing(to: BorrowedFd<'_>, namespace: &OwnedFd) -> sys::Result<()> {
-    say_with(to, STANDING, namespace)
+pub fn say_standing(to: BorrowedFd<'_>) -> sys::Result<()> {
+    say(to, &[STANDING])
 }
 
 pub fn say_filtered(to: BorrowedFd<'_>, listener: &OwnedFd) -> sys::Result<()> {
@@ -89,34 +92,34 @@ fn say_with(to: BorrowedFd<'_>, tag: u8, fd: &OwnedFd) -> sys::Result<()> {
     sys::call(|| "sendmsg(SCM_RIGHTS)".into(), sent).map(drop)
 }
 
-/// What the image holds.
-pub fn say_entries(to: BorrowedFd<'_>, entries: &[Entry], trees: &[OwnedFd]) -> sys::Result<()> {
-    letter::send(to, &entries, trees.iter())
-}
-
 pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
-    let Descriptors { program, output_read, output_write, ring, source, shown, users } = descriptors;
-    // The source comes last: whether the others are there is in the orders.
-    letter::send(to, orders, [program, output_read, output_write, ring].into_iter().chain(shown).chain(users).chain(source))
-}
-
-/// In the sandbox: waits for what the image holds.
-pub fn take_entries(from: BorrowedFd<'_>) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    letter::receive(from).map(|(entries, trees)| (entries, trees.collect()))
+    let Descriptors { output_read, output_write, ring, users } = descriptors;
+    letter::send(to, orders, [output_read, output_write, ring].into_iter().chain(users))
 }
 
 /// In the sandbox: waits for the orders.
 pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
+    sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
     let (orders, mut fds): (Orders, _) = letter::receive(from)?;
     let mut next = || fds.next().ok_or_else(|| sys::Error::new("recvmsg(orders)", rustix::io::Errno::PROTO));
-    let (program, output_read, output_write, ring) = (next()?, next()?, next()?, next()?);
-    let shown = orders.shown.iter().map(|_| next()).collect::<sys::Result<_>>()?;
-    let users = if orders.joins_users { Some(next()?) } else { None };
-    Ok((orders, Descriptors { program, output_read, output_write, ring, shown, users, source: fds.next() }))
+    let (output_read, output_write, ring) = (next()?, next()?, next()?);
+    Ok((orders, Descriptors { output_read, output_write, ring, users: fds.next() }))
 }
 
-/// In the sandbox: waits for the word that ids are mapped and the source is there.
+/// After the word that all is there: what pid 1 will be.
+pub fn say_program(to: BorrowedFd<'_>, program: &OwnedFd) -> sys::Result<()> {
+    letter::send(to, &(), std::iter::once(program))
+}
+
+/// In the sandbox: waits for it.
+pub fn take_program(from: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
+    let ((), mut fds) = letter::receive(from)?;
+    fds.next().ok_or_else(|| sys::Error::new("recvmsg(program)", rustix::io::Errno::PROTO))
+}
+
+/// In the sandbox: waits for the word that all is there, ids, source and files.
 pub fn wait_for_go(from: BorrowedFd<'_>) -> sys::Result<()> {
+    sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
     let mut word = [0u8; 1];
     let received = rustix::net::recv(from, &mut word[..], RecvFlags::empty());
     let (_, n) = sys::call(|| "recv(control)".into(), received)?;
@@ -127,8 +130,14 @@ pub fn say(to: BorrowedFd<'_>, bytes: &[u8]) -> sys::Result<()> {
     sys::call(|| "send(control)".into(), rustix::net::send(to, bytes, SendFlags::NOSIGNAL)).map(drop)
 }
 
+fn says_something(from: BorrowedFd<'_>) -> bool {
+    const NOT_WAITING: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&NOT_WAITING)) != Ok(0)
+}
+
 /// The next word, by `deadline`.
 pub fn hear(from: BorrowedFd<'_>, deadline: Instant) -> Result<Word, Error> {
+    sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
     let mut fds = [PollFd::new(&from, PollFlags::IN)];
@@ -154,7 +163,7 @@ pub fn take(from: BorrowedFd<'_>) -> Result<Word, Error> {
     match (&buffer[..n], fd) {
         ([], _) => Err(Error::Ended),
         ([BORN], Some(process)) => Ok(Word::Born(process)),
-        ([STANDING], Some(namespace)) => Ok(Word::Standing(namespace)),
+        ([STANDING], _) => Ok(Word::Standing),
         ([READY], _) => Ok(Word::Ready),
         ([FILTERED], Some(listener)) => Ok(Word::Filtered(listener)),
         ([a, b, c, d], _) => Ok(Word::HelperEnded(i32::from_ne_bytes([*a, *b, *c, *d]))),

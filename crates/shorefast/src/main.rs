@@ -1,5 +1,6 @@
 //! argv in, exit code out.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use shorefast::front::called_as::{self, CalledAs};
@@ -21,7 +22,15 @@ const USUAL: Usual = std::alloc::System;
 static ALLOCATOR: Allocator<Usual> = Allocator(USUAL);
 
 fn main() -> ExitCode {
-    shorefast_sys::process::expect_deep_stack();
+    let code = work();
+    if code == ExitCode::SUCCESS && std::io::stdout().flush().is_ok() {
+        // Nothing is left to do, and the runtime would still take a stack away, for which the kernel stops all processors that we use.
+        shorefast_sys::process::exit_now(0);
+    }
+    code
+}
+
+fn work() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     // First of all, and before any copy of this process: what a caller wrote here, others could read.
     front::discretion::hide_secrets(&arguments);
@@ -29,6 +38,7 @@ fn main() -> ExitCode {
     if let Some(code) = front::outside::go(&arguments) {
         return code;
     }
+    // Fronts are not inlined: what one of them needs of the stack, the others do not pay for.
     match called_as::of(arguments.first().map(|name| name.as_os_str()).unwrap_or_default()) {
         CalledAs::Mounter => front::mounter::run(&arguments),
         CalledAs::Mount(fstype) => front::mount_helper::run(&fstype, &arguments),

@@ -6,13 +6,16 @@ use std::cell::Cell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{NonNull, null_mut};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::error::{Result, call};
+use crate::pool::Pool;
 
-/// A program's allocator, but for threads that have an arena.
+/// A program's allocator: the first pieces come from a pool, and threads that have an arena use that.
 #[derive(Debug)]
 pub struct Allocator<A>(pub A);
+
+static POOL: Pool = Pool::new();
 
 thread_local! {
     static ARENA: Cell<*mut Arena> = const { Cell::new(null_mut()) };
@@ -22,13 +25,18 @@ fn arena() -> Option<NonNull<Arena>> {
     NonNull::new(ARENA.get())
 }
 
-// SAFETY: what an arena hands out is mapped, aligned and nobody else's until the arena is dropped; all else is the inner
-// allocator's doing, under the same contract.
+/// Where a program's next allocations will be.
+pub(crate) fn ahead() -> *const u8 {
+    POOL.rest()
+}
+
+// SAFETY: what the pool or an arena hands out is mapped, aligned and nobody else's until it is given back or the arena is dropped;
+// all else is the inner allocator's doing, under the same contract.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match arena() {
             // SAFETY: the caller's promise is passed on.
-            None => unsafe { self.0.alloc(layout) },
+            None => POOL.take(layout).unwrap_or_else(|| unsafe { self.0.alloc(layout) }),
             // SAFETY: `lend` made it current for this thread only, and it lives until that is over.
             Some(mut arena) => unsafe { arena.as_mut() }.take(layout),
         }
@@ -36,7 +44,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // In an arena nothing is given back: what is ours goes with it, what is not is not ours to free.
-        if arena().is_none() {
+        if arena().is_none() && !POOL.give_back(memory, layout) {
             // SAFETY: the caller's promise is passed on.
             unsafe { self.0.dealloc(memory, layout) }
         }
@@ -44,22 +52,41 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         match arena() {
-            // SAFETY: the caller's promise is passed on.
-            None => unsafe { self.0.alloc_zeroed(layout) },
-            // SAFETY: as in `alloc`; its pages are new, hence zero, and handed out once.
-            Some(mut arena) => unsafe { arena.as_mut() }.take(layout),
+            None => match POOL.take(layout) {
+                Some(memory) => {
+                    // SAFETY: just handed out with that length.
+                    unsafe { memory.write_bytes(0, layout.size()) };
+                    memory
+                }
+                // SAFETY: the caller's promise is passed on.
+                None => unsafe { self.0.alloc_zeroed(layout) },
+            },
+            Some(mut arena) => {
+                // SAFETY: as in `alloc`.
+                let memory = unsafe { arena.as_mut() }.take(layout);
+                if !memory.is_null() {
+                    // SAFETY: just handed out with that length.
+                    unsafe { memory.write_bytes(0, layout.size()) };
+                }
+                memory
+            }
         }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let Some(mut arena) = arena() else {
-            // SAFETY: the caller's promise is passed on.
-            return unsafe { self.0.realloc(memory, layout, size) };
-        };
+        if arena().is_none() {
+            if !POOL.has(memory) {
+                // SAFETY: the caller's promise is passed on.
+                return unsafe { self.0.realloc(memory, layout, size) };
+            }
+            if POOL.resize(memory, layout, size) {
+                return memory;
+            }
+        }
         // SAFETY: the caller promises that the size does not overflow when rounded up to the alignment.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        // SAFETY: as in `alloc`.
-        let larger = unsafe { arena.as_mut() }.take(wanted);
+        // SAFETY: the caller promises that the size is not zero. What it replaces is left where it is: it is not the pool's last.
+        let larger = unsafe { self.alloc(wanted) };
         if !larger.is_null() {
             // SAFETY: both are valid for the shorter of the two lengths, and the new one overlaps nothing.
             unsafe { std::ptr::copy_nonoverlapping(memory, larger, layout.size().min(size)) };
@@ -76,21 +103,23 @@ pub struct Arena {
     pieces: Vec<Piece>,
 }
 
-/// More than a sandbox's first process ever needed; what is not touched costs nothing.
-const USUAL: usize = 1 << 20;
+/// What a sandbox's first process needs.
+const USUAL: usize = 60 << 10;
+/// What is not touched costs nothing.
+const MORE: usize = 1 << 20;
 /// Room in the list, so that it never grows: it would have to ask the arena that it describes.
 const PIECES: usize = 64;
-/// What is touched anyway: to be told so saves the kernel a fault per page.
-const SOON: usize = 32 << 10;
 
 impl Arena {
     pub fn new() -> Result<Self> {
-        let mut arena = Self { next: 0, end: 0, pieces: Vec::with_capacity(PIECES) };
-        arena.grow(USUAL)?;
-        // A matter of speed only (5.14).
-        let first = &arena.pieces[0];
-        // SAFETY: pages of ours that nobody uses yet.
-        let _ = unsafe { rustix::mm::madvise(first.start.as_ptr().cast(), SOON.min(first.length), Advice::LinuxPopulateWrite) };
+        let pieces = Vec::with_capacity(PIECES);
+        // As much as most need, where pages are there already; never given back.
+        let usual = Layout::from_size_align(USUAL, align_of::<u128>()).expect("a small size and alignment");
+        let next = POOL.take(usual).map(|start| start.expose_provenance());
+        let mut arena = Self { next: next.unwrap_or(0), end: next.map_or(0, |next| next + USUAL), pieces };
+        if next.is_none() {
+            arena.grow(MORE)?;
+        }
         Ok(arena)
     }
 
@@ -100,7 +129,7 @@ impl Arena {
             start.checked_add(layout.size()).filter(|after| *after <= end).map(|after| (start, after))
         };
         let found = place(self.next, self.end).or_else(|| {
-            self.grow(layout.size().checked_add(layout.align())?.max(USUAL)).ok()?;
+            self.grow(layout.size().checked_add(layout.align())?.max(MORE)).ok()?;
             place(self.next, self.end)
         });
         match found {
@@ -179,7 +208,7 @@ mod tests {
     #[test]
     fn gives_what_is_asked_for_and_nothing_twice() {
         let mut arena = Arena::new().unwrap();
-        let layouts = [(1, 1), (3, 1), (8, 8), (100, 64), (4096, 4096), (USUAL, 16), (5, 2), (3 * USUAL, 8)];
+        let layouts = [(1, 1), (3, 1), (8, 8), (100, 64), (4096, 4096), (MORE, 16), (5, 2), (3 * MORE, 8)];
         let mut taken: Vec<(usize, usize)> = Vec::new();
         for (size, align) in layouts {
             let memory = arena.take(Layout::from_size_align(size, align).unwrap());

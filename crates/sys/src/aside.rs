@@ -31,6 +31,8 @@ struct Task {
 /// Above every number that is laid out.
 const CLEAR: RawFd = 16;
 const STACK: usize = 64 << 10;
+/// Our caller has just been woken up by our end, and has more to do: executing a program and clearing our memory away can wait.
+const FIRST_THE_CALLER: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
 /// The process will be `program` as soon as the other end of the first of `places`, a socket, is closed: at our end at the latest.
 /// `places`: descriptors and the numbers at which the program expects them, below 16.
@@ -65,6 +67,10 @@ fn wait_aside(task: &Task) -> rustix::io::Result<()> {
     // SAFETY: laid out above, and open until this process ends.
     let control = unsafe { BorrowedFd::borrow_raw(task.places[0].1) };
     while let Err(Errno::INTR) = rustix::event::poll(&mut [PollFd::new(&control, PollFlags::empty())], None) {}
+    let mut left = FIRST_THE_CALLER;
+    while let rustix::thread::NanosleepRelativeResult::Interrupted(rest) = rustix::thread::nanosleep(&left) {
+        left = rest;
+    }
     let (empty, nothing): (&CStr, _) = (c"", [std::ptr::null::<libc::c_char>()]);
     // SAFETY: both arrays end with NULL and live as long as this process. Should it fail, errno is written, which may be another
     // thread's; but nothing of a sealed program in memory is missing.

@@ -93,28 +93,58 @@ pub fn add_watch(inotify: BorrowedFd<'_>, file: BorrowedFd<'_>, flags: WatchFlag
 
 /// Opens a path that may lead through anybody's filesystem.
 pub fn open(path: &Path, flags: OFlags, deadline: Instant) -> Errand<OwnedFd> {
-    if let Some(file) = open_at_once(path, flags) {
-        return Errand::Done(file);
+    open_at_once(path, flags).map_or_else(|| send_out([Wish { path, flags }], deadline).map(|[opened]| opened.into()), Errand::Done)
+}
+
+/// Opens two, on one errand if on any: what the first waits for, the second waits for as well.
+pub fn open_both(first: Wish<'_>, second: Wish<'_>, deadline: Instant) -> (Errand<OwnedFd>, Errand<OwnedFd>) {
+    match (open_at_once(first.path, first.flags), open_at_once(second.path, second.flags)) {
+        (Some(first), Some(second)) => (Errand::Done(first), Errand::Done(second)),
+        (Some(first), None) => (Errand::Done(first), open(second.path, second.flags, deadline)),
+        (None, Some(second)) => (open(first.path, first.flags, deadline), Errand::Done(second)),
+        (None, None) => match send_out([first, second], deadline) {
+            Errand::Done([first, second]) => (first.into(), second.into()),
+            Errand::Failed(error) => (Errand::Failed(error), Errand::Late),
+            Errand::Late => (Errand::Late, Errand::Late),
+        },
     }
-    let text = || format!("open({path:?})");
-    let prepared = crate::c_string(path).and_then(|path| {
+}
+
+/// What to open, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    pub path: &'a Path,
+    pub flags: OFlags,
+}
+
+impl<T> From<Result<T>> for Errand<T> {
+    fn from(result: Result<T>) -> Self {
+        result.map_or_else(Self::Failed, Self::Done)
+    }
+}
+
+fn send_out<const N: usize>(wishes: [Wish<'_>; N], deadline: Instant) -> Errand<[Result<OwnedFd>; N]> {
+    let prepare = || {
         let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-        Ok((path, crate::call(|| "socketpair()".into(), pair)?))
-    });
-    let (c_path, (ours, theirs)) = match prepared {
+        let paths = wishes.iter().map(|wish| Ok((crate::c_string(wish.path)?, wish.flags))).collect::<Result<Vec<_>>>()?;
+        Ok((paths, crate::call(|| "socketpair()".into(), pair)?))
+    };
+    let (paths, (ours, theirs)) = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => return Errand::Failed(error),
     };
     let socket = theirs.as_raw_fd();
     let ask = move || {
-        let file = rustix::fs::open(c_path.as_c_str(), flags | OFlags::CLOEXEC, Mode::empty())?;
         // SAFETY: as in `create`.
-        send(unsafe { BorrowedFd::borrow_raw(socket) }, file.as_fd())
+        let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+        paths.iter().try_for_each(|(path, flags)| match rustix::fs::open(path.as_c_str(), *flags | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(file) => send(socket, file.as_fd()),
+            Err(errno) => rustix::net::send(socket, &errno.raw_os_error().to_ne_bytes(), SendFlags::NOSIGNAL).map(drop),
+        })
     };
-    run(text, &[socket], deadline, ask).map(|()| match receive(&ours) {
-        Some(file) => Errand::Done(file),
-        None => Errand::Failed(Error::new(text(), Errno::PROTO)),
-    })
+    let text = |wish: &Wish<'_>| format!("open({:?})", wish.path);
+    let sent = run(|| text(&wishes[0]), &[socket], deadline, ask);
+    sent.map(|()| Errand::Done(wishes.map(|wish| receive(&ours).map_err(|errno| Error::new(text(&wish), errno)))))
 }
 
 /// On the filesystem of `/`, and from what the kernel has in memory: nobody is asked, so nobody needs
@@ -173,7 +203,8 @@ struct Shared<F, T> {
 }
 
 const KEPT: usize = 2;
-const STACK: usize = 64 * 1024;
+/// For a system call and what is around it.
+const STACK: usize = 16 * 1024;
 
 /// `ask` runs in the other process: system calls by way of rustix only, which makes them itself.
 /// libc's own would write to the errno of our thread, and an allocation could meet one of ours.
@@ -275,16 +306,22 @@ fn send(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> rustix::io::Result<()> 
     rustix::net::sendmsg(socket, &[IoSlice::new(b"f")], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
-    let mut byte = [0u8; 1];
+/// The file, or why there is none.
+fn receive(socket: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    let mut errno = [0u8; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    rustix::net::recvmsg(socket, &mut [std::io::IoSliceMut::new(&mut byte)], &mut control, flags).ok()?;
-    control.drain().find_map(|message| match message {
+    let received = rustix::net::recvmsg(socket, &mut [std::io::IoSliceMut::new(&mut errno)], &mut control, flags)?;
+    let file = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
-    })
+    });
+    match (file, received.bytes) {
+        (Some(file), _) => Ok(file),
+        (None, 4) => Err(Errno::from_raw_os_error(i32::from_ne_bytes(errno))),
+        (None, _) => Err(Errno::PROTO),
+    }
 }
 
 #[cfg(test)]
@@ -349,5 +386,26 @@ mod tests {
         };
         let answer = run(String::new, &[kept], in_time(), ask);
         assert!(matches!(answer, Errand::Done(())), "{answer:?}");
+    }
+
+    #[test]
+    fn two_are_opened_and_each_has_its_own_answer() {
+        let wish = |path| Wish { path: Path::new(path), flags: OFlags::PATH | OFlags::DIRECTORY };
+        // On other filesystems than that of `/`, so that somebody has to be sent.
+        let rows = [
+            ("/proc", "/dev", None, None),
+            ("/proc/nosuch", "/dev", Some(Errno::NOENT), None),
+            ("/dev", "/dev/null", None, Some(Errno::NOTDIR)),
+            ("/", "/dev", None, None),
+        ];
+        for (first, second, ..) in rows {
+            assert!(open_at_once(Path::new(second), OFlags::PATH).is_none(), "{first}, {second}");
+        }
+        for (first, second, why_not_first, why_not_second) in rows {
+            let (one, two) = open_both(wish(first), wish(second), in_time());
+            for (errand, expected) in [(one, why_not_first), (two, why_not_second)] {
+                assert_eq!(errand.or_timed_out(String::new).err().map(|error| error.errno()), expected, "{first}, {second}");
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ pub mod aside;
 pub mod process;
 pub mod scheduling;
 pub mod arena;
+mod pool;
 pub mod mountinfo;
 pub mod seccomp;
 pub mod landlock;

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::error::{Result, call, checked};
@@ -17,6 +17,29 @@ pub fn of(pid: Pid, kind: &str) -> Result<OwnedFd> {
 /// A namespace of the calling thread.
 pub fn own(kind: &str) -> Result<OwnedFd> {
     open(&format!("/proc/thread-self/ns/{kind}"))
+}
+
+/// The mount namespace that a process is in now.
+pub fn mounts_of(process: BorrowedFd<'_>) -> Result<OwnedFd> {
+    match ask_for_mounts(process) {
+        Some(namespace) => Ok(namespace),
+        None => of(process::pid_of(process)?, "mnt"),
+    }
+}
+
+/// The mount namespace of the calling thread. To ask is cheaper than to look.
+pub fn own_mounts() -> Result<OwnedFd> {
+    const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::PIDFD_THREAD);
+    let ourselves = rustix::process::pidfd_open(rustix::thread::gettid(), THREAD);
+    ourselves.ok().and_then(|ourselves| ask_for_mounts(ourselves.as_fd())).map_or_else(|| own("mnt"), Ok)
+}
+
+/// `None`: the kernel does not say (6.11), or the process is gone.
+fn ask_for_mounts(process: BorrowedFd<'_>) -> Option<OwnedFd> {
+    // SAFETY: takes no argument.
+    let result = unsafe { libc::ioctl(process.as_raw_fd(), libc::PIDFD_GET_MNT_NAMESPACE, 0) };
+    // SAFETY: the call succeeded: a new descriptor that nobody else owns.
+    (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) })
 }
 
 fn open(path: &str) -> Result<OwnedFd> {
@@ -88,14 +111,13 @@ impl Home {
             let flags = OFlags::PATH | OFlags::CLOEXEC;
             call(|| format!("open({path:?}, O_PATH)"), rustix::fs::open(path, flags, Mode::empty()))
         };
-        Ok(Self { namespace: own("mnt")?, root: place("/")?, directory: place(".")? })
+        Ok(Self { namespace: own_mounts()?, root: place("/")?, directory: place(".")? })
     }
 
     /// Goes to another mount namespace; dropping the visit comes back.
-    ///
-    /// The kernel refuses it (EINVAL) when another thread shares root and working directory: see
-    /// [`own_directories`].
     pub fn visit(&self, namespace: BorrowedFd<'_>) -> Result<Visit<'_>> {
+        // The kernel lets nobody go who shares root and working directory with others, as threads do.
+        unshare(UnshareFlags::FS)?;
         join_mount(namespace)?;
         Ok(Visit { home: self })
     }
@@ -175,10 +197,4 @@ pub fn unix_socket_apart() -> Result<OwnedFd> {
     // In a thread: its network is its own, and ends with the socket.
     let thread = call(|| "clone()".into(), std::thread::Builder::new().stack_size(64 * 1024).spawn(make))?;
     thread.join().unwrap_or_else(|_| Err(crate::Error::new("socket(AF_UNIX)", rustix::io::Errno::NOBUFS)))
-}
-
-/// Gives this thread a root and working directory of its own, so that it can visit another mount
-/// namespace while other threads exist.
-pub fn own_directories() -> Result<()> {
-    unshare(UnshareFlags::FS)
 }

@@ -12,11 +12,11 @@ use std::cell::OnceCell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::thread::Thread;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::thread::futex;
 
 use crate::arena::{self, Arena};
 use crate::error::{Error, Result};
@@ -35,19 +35,32 @@ pub struct Offshoot {
 /// What becomes known of its birth.
 #[derive(Debug)]
 struct News {
-    /// 0: nothing yet. Otherwise an error's number, or [`BORN`].
-    state: AtomicI32,
+    /// [`NOTHING_YET`], [`BORN`], or an error's number.
+    state: AtomicU32,
     /// Where the kernel puts the descriptor, before the process runs.
     pidfd: AtomicI32,
-    waiting: Thread,
 }
 
-const BORN: i32 = -1;
+const NOTHING_YET: u32 = 0;
+const BORN: u32 = u32::MAX;
 
+// A futex, and not what std has for waiting: that would set up a thread's memory before the thread that everybody waits for is started.
 impl News {
-    fn tell(&self, state: i32) {
+    fn tell(&self, state: u32) {
         self.state.store(state, Ordering::Release);
-        self.waiting.unpark();
+        let _ = futex::wake(&self.state, futex::Flags::PRIVATE, 1);
+    }
+
+    fn wait(&self, deadline: Instant) -> u32 {
+        loop {
+            let state = self.state.load(Ordering::Acquire);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if state != NOTHING_YET || left.is_zero() {
+                return state;
+            }
+            let left = futex::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            let _ = futex::wait(&self.state, futex::Flags::PRIVATE, NOTHING_YET, Some(&left));
+        }
     }
 }
 
@@ -62,7 +75,7 @@ const STACK: usize = 1 << 20;
 ///
 /// Its memory is never given back: to take pages away from a process that runs on two processors, the kernel stops both.
 pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, life: impl FnOnce(&H) + Send + 'static) -> Result<Offshoot> {
-    let news = Arc::new(News { state: AtomicI32::new(0), pidfd: AtomicI32::new(-1), waiting: std::thread::current() });
+    let news = Arc::new(News { state: AtomicU32::new(NOTHING_YET), pidfd: AtomicI32::new(-1) });
     let told = Arc::clone(&news);
     let thread = thread(move || {
         scheduling::let_others_first();
@@ -77,7 +90,7 @@ pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, lif
             })
         });
         if let Err(error) = started {
-            told.tell(error.errno().raw_os_error());
+            told.tell(error.errno().raw_os_error().unsigned_abs());
         }
     })?;
     let elsewhere = Elsewhere::send(thread);
@@ -111,14 +124,10 @@ impl Offshoot {
         if let Some(child) = self.child.get() {
             return Ok(child);
         }
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.news.state.load(Ordering::Acquire) {
-                BORN => break,
-                0 if Instant::now() < deadline => std::thread::park_timeout(PATIENCE),
-                0 => return Err(Error::new("clone(CLONE_VFORK)", Errno::TIMEDOUT)),
-                errno => return Err(Error::new("clone(CLONE_VFORK)", Errno::from_raw_os_error(errno))),
-            }
+        match self.news.wait(Instant::now() + PATIENCE) {
+            BORN => {}
+            NOTHING_YET => return Err(Error::new("clone(CLONE_VFORK)", Errno::TIMEDOUT)),
+            errno => return Err(Error::new("clone(CLONE_VFORK)", Errno::from_raw_os_error(errno.cast_signed()))),
         }
         let pidfd = match self.news.pidfd.swap(-1, Ordering::Relaxed) {
             -1 => return Err(Error::new("clone(CLONE_PIDFD)", Errno::BADF)),

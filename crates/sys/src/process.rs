@@ -138,10 +138,35 @@ pub fn start_of(pid: Pid) -> Option<u64> {
 
 /// The number that a process has in our pid namespace.
 pub fn pid_of(pidfd: BorrowedFd<'_>) -> Result<Pid> {
+    ask_for_pid(pidfd).map_or_else(|| look_up_pid(pidfd), Ok)
+}
+
+/// `None`: the kernel does not say (6.13), or the process is gone.
+fn ask_for_pid(pidfd: BorrowedFd<'_>) -> Option<Pid> {
+    // SAFETY: plain integers, for which all zeroes is valid.
+    let mut info: libc::pidfd_info = unsafe { std::mem::zeroed() };
+    info.mask = libc::PIDFD_INFO_PID.into();
+    // SAFETY: the kernel writes at most one pidfd_info to the pointer, which outlives the call.
+    let result = unsafe { libc::ioctl(pidfd.as_raw_fd(), libc::PIDFD_GET_INFO, &raw mut info) };
+    if result == 0 { Pid::from_raw(info.pid.cast_signed()) } else { None }
+}
+
+fn look_up_pid(pidfd: BorrowedFd<'_>) -> Result<Pid> {
     let path = format!("/proc/thread-self/fdinfo/{}", pidfd.as_raw_fd());
     let text = crate::call(|| format!("read({path:?})"), std::fs::read_to_string(&path))?;
     let pid = text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
     pid.filter(|pid| *pid > 0).and_then(Pid::from_raw).ok_or_else(|| Error::new(format!("Pid in {path:?}"), rustix::io::Errno::SRCH))
+}
+
+/// Copies from the memory of another process, all of `to` or nothing that counts.
+pub fn read_memory(tid: i32, address: u64, to: &mut [u8]) -> Result<()> {
+    let text = || format!("process_vm_readv({tid})");
+    let here = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let there = libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: to.len() };
+    // SAFETY: the kernel writes at most `to.len()` bytes to `to`; the other address is one of another process, which it checks.
+    let result = unsafe { libc::process_vm_readv(tid, &raw const here, 1, &raw const there, 1, 0) };
+    let copied = checked(text, result as libc::c_long)?;
+    if copied == to.len() as libc::c_long { Ok(()) } else { Err(Error::new(text(), rustix::io::Errno::FAULT)) }
 }
 
 fn assert_single_threaded() {
@@ -249,17 +274,27 @@ pub fn exec_fd_with(file: BorrowedFd<'_>, argv: &[CString], environment: &[CStri
     unreachable!("execveat returned without an error")
 }
 
-/// Lets the kernel have ready what a thread's stack will need anyway, at once instead of page by page. Only a matter of speed (5.14).
-pub fn expect_deep_stack() {
-    const DEPTH: usize = 60 << 10;
-    const PAGE: usize = 4 << 10;
+/// Lets the kernel have ready so many bytes of stack that are needed anyway, at once instead of page by page.
+pub fn expect_stack(bytes: usize) {
     let here = 0u8;
-    let top = (&raw const here).addr() & !(PAGE - 1);
-    // SAFETY: only pages of the stack below this frame are filled, which nobody uses yet; where there are none, the kernel refuses.
-    let _ = unsafe {
-        let bottom = std::ptr::with_exposed_provenance_mut(top - DEPTH);
-        rustix::mm::madvise(bottom, DEPTH, rustix::mm::Advice::LinuxPopulateWrite)
-    };
+    populate(page_of(&raw const here) - bytes, bytes);
+}
+
+/// The same for memory that will be allocated.
+pub fn expect_heap(bytes: usize) {
+    populate(page_of(crate::arena::ahead()), bytes);
+}
+
+fn page_of(place: *const u8) -> usize {
+    const PAGE: usize = 4 << 10;
+    place.addr() & !(PAGE - 1)
+}
+
+/// Only a matter of speed (5.14).
+fn populate(start: usize, length: usize) {
+    // SAFETY: pages that are there already stay as they are, whatever they hold, and others come into being as they would when first
+    // written to; where there is no mapping, the kernel stops.
+    let _ = unsafe { rustix::mm::madvise(std::ptr::with_exposed_provenance_mut(start), length, rustix::mm::Advice::LinuxPopulateWrite) };
 }
 
 /// Ends the process at once, without running anything that was registered by the parent's copy.

@@ -1,6 +1,7 @@
 //! Who runs where, and who first. Only a matter of speed: what fails here is left.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
@@ -18,7 +19,7 @@ impl Elsewhere {
     pub(crate) fn send(thread: libc::pthread_t) -> Option<Self> {
         let all = rustix::thread::sched_getaffinity(None).ok().filter(|set| set.count() > 1)?;
         let mut others = all;
-        others.unset(rustix::thread::sched_getcpu());
+        others.unset(current_processor()?);
         // SAFETY: the thread was not joined, so its handle is valid; the set is read only, in the kernel's form and with its length.
         let moved = unsafe { libc::pthread_setaffinity_np(thread, size_of::<CpuSet>(), (&raw const others).cast()) };
         (moved == 0).then_some(Self { all })
@@ -27,6 +28,26 @@ impl Elsewhere {
     /// The process may go where its parent may.
     pub(crate) fn end(&self, process: Pid) {
         let _ = rustix::thread::sched_setaffinity(Some(process), &self.all);
+    }
+}
+
+fn current_processor() -> Option<usize> {
+    let mut number: libc::c_uint = 0;
+    // Not by rustix: to find the kernel's faster way takes longer than this one.
+    // SAFETY: the kernel writes one number to the pointer, which outlives the call; the other two may be null.
+    let got = unsafe { libc::syscall(libc::SYS_getcpu, &raw mut number, std::ptr::null_mut::<libc::c_uint>(), std::ptr::null_mut::<u8>()) };
+    (got == 0).then_some(number as usize)
+}
+
+/// Waits for what should be there soon, so that the processor does not go to sleep: to wake it up takes longer than much of what is
+/// waited for here, most of all in a virtual machine. Lets everybody else run. Says nothing: who waits looks again.
+pub fn stay_awake_for(time: Duration, mut is_there: impl FnMut() -> bool) {
+    /// So that whoever shares a core with us gets the most of it.
+    const PAUSES: u32 = 30;
+    let start = Instant::now();
+    while !is_there() && start.elapsed() < time {
+        rustix::thread::sched_yield();
+        (0..PAUSES).for_each(|_| std::hint::spin_loop());
     }
 }
 

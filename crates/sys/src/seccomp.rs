@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use libc::{BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+use libc::{BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result, checked};
@@ -51,12 +51,61 @@ const ARGUMENTS_OFFSET: u32 = 16;
 /// not exist.
 ///
 /// A search tree, not a list: when a filter is installed, the kernel walks it once for every call
-/// that exists, to know which ones it may always allow.
+/// that exists, to know which ones it may always allow. And a short one, for the kernel translates
+/// it then: each verdict stands there once, at the end.
 pub fn compile(rules: &[Rule], newest: libc::c_long) -> Vec<sock_filter> {
-    let missing = ret(Verdict::Refuse(Errno::NOSYS));
-    let mut program = vec![load(ARCHITECTURE_OFFSET), jump(BPF_JEQ, ARCHITECTURE, 1, 0), missing, load(NUMBER_OFFSET)];
-    program.extend([jump(BPF_JGE, newest as u32 + 1, 0, 1), missing]);
-    program.extend(search(&ranges(rules)));
+    let missing = To::Verdict(Verdict::Refuse(Errno::NOSYS));
+    let mut steps = vec![
+        load(ARCHITECTURE_OFFSET),
+        Step::Test { test: BPF_JEQ, k: ARCHITECTURE, yes: To::Next, no: missing },
+        load(NUMBER_OFFSET),
+        Step::Test { test: BPF_JGE, k: newest as u32 + 1, yes: missing, no: To::Next },
+    ];
+    steps.extend(search(&ranges(rules)));
+    assemble(&steps)
+}
+
+/// An instruction, as long as nobody knows where the verdicts will stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Do { code: u32, k: u32 },
+    Test { test: u32, k: u32, yes: To, no: To },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum To {
+    Next,
+    /// Over that many steps.
+    Over(usize),
+    Verdict(Verdict),
+}
+
+fn assemble(steps: &[Step]) -> Vec<sock_filter> {
+    let mut verdicts = Vec::new();
+    let mut program = Vec::with_capacity(steps.len());
+    for (at, step) in steps.iter().enumerate() {
+        let mut distance = |to: To| {
+            let over = match to {
+                To::Next => 0,
+                To::Over(steps) => steps,
+                To::Verdict(verdict) => {
+                    let place = verdicts.iter().position(|known| *known == verdict).unwrap_or_else(|| {
+                        verdicts.push(verdict);
+                        verdicts.len() - 1
+                    });
+                    steps.len() + place - at - 1
+                }
+            };
+            u8::try_from(over).expect("our filters are shorter than a jump")
+        };
+        program.push(match *step {
+            Step::Do { code, k } => sock_filter { code: code as u16, jt: 0, jf: 0, k },
+            Step::Test { test, k, yes, no } => {
+                sock_filter { code: (BPF_JMP | test | BPF_K) as u16, jt: distance(yes), jf: distance(no), k }
+            }
+        });
+    }
+    program.extend(verdicts.into_iter().map(ret));
     program
 }
 
@@ -64,92 +113,109 @@ pub fn compile(rules: &[Rule], newest: libc::c_long) -> Vec<sock_filter> {
 struct Range {
     first: u32,
     last: u32,
-    /// Always ends with a verdict.
-    body: Vec<sock_filter>,
+    fate: Fate,
+}
+
+#[derive(PartialEq, Eq)]
+enum Fate {
+    Always(Verdict),
+    /// Steps that always end with a verdict.
+    ByArguments(Vec<Step>),
 }
 
 fn ranges(rules: &[Rule]) -> Vec<Range> {
-    let mut numbers: Vec<_> = rules.iter().map(|rule| rule.number).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
+    let mut rules: Vec<_> = rules.iter().collect();
+    // Those of one call stay in their order.
+    rules.sort_by_key(|rule| rule.number);
     let mut ranges: Vec<Range> = Vec::new();
-    for number in numbers {
-        let of_call = rules.iter().filter(|rule| rule.number == number);
-        let mut body: Vec<_> = of_call.flat_map(body).collect();
-        if rules.iter().all(|rule| rule.number != number || !matches!(rule.when, When::Always)) {
-            body.push(ret(Verdict::Allow));
-        }
-        let number = number as u32;
+    for of_call in rules.chunk_by(|one, next| one.number == next.number) {
+        let (number, fate) = (of_call[0].number as u32, fate(of_call));
         match ranges.last_mut() {
-            Some(range) if range.last + 1 == number && same(&range.body, &body) => range.last = number,
-            _ => ranges.push(Range { first: number, last: number, body }),
+            Some(range) if range.last + 1 == number && range.fate == fate => range.last = number,
+            _ => ranges.push(Range { first: number, last: number, fate }),
         }
     }
     ranges
 }
 
-fn same(a: &[sock_filter], b: &[sock_filter]) -> bool {
-    let plain = |i: &sock_filter| (i.code, i.jt, i.jf, i.k);
-    a.iter().map(plain).eq(b.iter().map(plain))
+/// What the rules of one call make of it.
+fn fate(rules: &[&Rule]) -> Fate {
+    rules.iter().rev().fold(Fate::Always(Verdict::Allow), |otherwise, rule| match rule.when {
+        When::Always => Fate::Always(rule.verdict),
+        ref when => {
+            let (otherwise, rest) = match otherwise {
+                Fate::Always(verdict) => (To::Verdict(verdict), Vec::new()),
+                Fate::ByArguments(steps) => (To::Next, steps),
+            };
+            let mut steps = test(when, To::Verdict(rule.verdict), otherwise);
+            steps.extend(rest);
+            Fate::ByArguments(steps)
+        }
+    })
+}
+
+/// `otherwise` is at a verdict, or right behind these steps.
+fn test(when: &When, applies: To, otherwise: To) -> Vec<Step> {
+    match *when {
+        When::Always => unreachable!("nothing to be tested"),
+        When::AnyBit { argument, mask } => vec![
+            load_argument(argument),
+            Step::Do { code: BPF_ALU | BPF_AND | BPF_K, k: mask },
+            Step::Test { test: BPF_JEQ, k: 0, yes: otherwise, no: applies },
+        ],
+        When::Equals { argument, value } => {
+            vec![load_argument(argument), Step::Test { test: BPF_JEQ, k: value, yes: applies, no: otherwise }]
+        }
+        When::NotIn { argument, values } => {
+            let tests = values.iter().rev().enumerate().map(|(left, value)| Step::Test {
+                test: BPF_JEQ,
+                k: *value,
+                yes: if otherwise == To::Next { To::Over(left) } else { otherwise },
+                no: if left == 0 { applies } else { To::Next },
+            });
+            let tests: Vec<_> = tests.collect();
+            [load_argument(argument)].into_iter().chain(tests.into_iter().rev()).collect()
+        }
+    }
 }
 
 /// Finds the loaded number among sorted ranges.
-fn search(ranges: &[Range]) -> Vec<sock_filter> {
-    let allow = ret(Verdict::Allow);
+fn search(ranges: &[Range]) -> Vec<Step> {
+    let allow = To::Verdict(Verdict::Allow);
     match ranges {
-        [] => vec![allow],
-        [Range { first, last, body }] => {
-            let test = if first == last {
-                vec![jump(BPF_JEQ, *first, 1, 0), allow]
-            } else {
-                vec![jump(BPF_JGE, *first, 0, 1), jump(BPF_JGE, *last + 1, 0, 1), allow]
+        [] => vec![Step::Test { test: BPF_JGE, k: 0, yes: allow, no: allow }],
+        [Range { first, last, fate }] => {
+            let (found, steps) = match fate {
+                Fate::Always(verdict) => (To::Verdict(*verdict), &[][..]),
+                Fate::ByArguments(steps) => (To::Next, &steps[..]),
             };
-            test.into_iter().chain(body.iter().copied()).collect()
+            let mut all = if first == last {
+                vec![Step::Test { test: BPF_JEQ, k: *first, yes: found, no: allow }]
+            } else {
+                vec![
+                    Step::Test { test: BPF_JGE, k: *first, yes: To::Next, no: allow },
+                    Step::Test { test: BPF_JGE, k: *last + 1, yes: allow, no: found },
+                ]
+            };
+            all.extend(steps);
+            all
         }
         _ => {
             let (low, high) = ranges.split_at(ranges.len() / 2);
             let below = search(low);
-            // Conditional jumps reach 255 instructions, the plain one any distance.
-            let over = match u8::try_from(below.len()) {
-                Ok(distance) => vec![jump(BPF_JGE, high[0].first, distance, 0)],
-                Err(_) => vec![jump(BPF_JGE, high[0].first, 0, 1), statement(BPF_JMP | BPF_JA, below.len() as u32)],
-            };
-            over.into_iter().chain(below).chain(search(high)).collect()
+            let over = Step::Test { test: BPF_JGE, k: high[0].first, yes: To::Over(below.len()), no: To::Next };
+            [over].into_iter().chain(below).chain(search(high)).collect()
         }
     }
 }
 
-/// One rule of a call: a verdict, or on to what follows.
-fn body(rule: &Rule) -> Vec<sock_filter> {
-    let verdict = ret(rule.verdict);
-    match rule.when {
-        When::Always => vec![verdict],
-        When::AnyBit { argument, mask } => {
-            vec![load_argument(argument), statement(BPF_ALU | BPF_AND | BPF_K, mask), jump(BPF_JEQ, 0, 1, 0), verdict]
-        }
-        When::Equals { argument, value } => vec![load_argument(argument), jump(BPF_JEQ, value, 0, 1), verdict],
-        When::NotIn { argument, values } => {
-            let tests = values.iter().enumerate().map(|(at, value)| jump(BPF_JEQ, *value, (values.len() - at) as u8, 0));
-            [load_argument(argument)].into_iter().chain(tests).chain([verdict]).collect()
-        }
-    }
-}
-
-fn statement(code: u32, k: u32) -> sock_filter {
-    sock_filter { code: code as u16, jt: 0, jf: 0, k }
-}
-
-fn load(offset: u32) -> sock_filter {
-    statement(BPF_LD | BPF_W | BPF_ABS, offset)
+fn load(offset: u32) -> Step {
+    Step::Do { code: BPF_LD | BPF_W | BPF_ABS, k: offset }
 }
 
 /// The low half: both architectures are little-endian.
-fn load_argument(number: u8) -> sock_filter {
+fn load_argument(number: u8) -> Step {
     load(ARGUMENTS_OFFSET + 8 * u32::from(number))
-}
-
-fn jump(test: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
-    sock_filter { code: (BPF_JMP | test | BPF_K) as u16, jt, jf, k }
 }
 
 fn ret(verdict: Verdict) -> sock_filter {
@@ -159,7 +225,7 @@ fn ret(verdict: Verdict) -> sock_filter {
         Verdict::Done => libc::SECCOMP_RET_ERRNO,
         Verdict::Notify => libc::SECCOMP_RET_USER_NOTIF,
     };
-    statement(BPF_RET | BPF_K, action)
+    sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action }
 }
 
 const FLAGS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
@@ -295,7 +361,6 @@ mod tests {
                 code if code == BPF_ALU | BPF_AND | BPF_K => a &= i.k,
                 code if code == BPF_JMP | BPF_JEQ | BPF_K => at += offset(a == i.k),
                 code if code == BPF_JMP | BPF_JGE | BPF_K => at += offset(a >= i.k),
-                code if code == BPF_JMP | BPF_JA => at += i.k as usize,
                 code if code == BPF_RET | BPF_K => return i.k,
                 other => panic!("instruction {other:#x}"),
             }

@@ -1,5 +1,6 @@
 //! The embedded program that lives as long as a mount (`shim/shim.rs` says what it does).
 
+use std::cell::OnceCell;
 use std::convert::Infallible;
 use std::ffi::CStr;
 use std::io::Write as _;
@@ -37,9 +38,23 @@ pub fn become_it(program: BorrowedFd<'_>, arguments: &[&CStr], places: &[(Borrow
     crate::process::exec_fd(program.as_fd(), arguments)
 }
 
+/// The program, made when it is first asked for: a client is started before anybody needs it.
+#[derive(Debug, Default)]
+pub struct Program(OnceCell<OwnedFd>);
+
+impl Program {
+    pub fn get(&self) -> Result<&OwnedFd> {
+        if self.0.get().is_none() {
+            // Nobody else could have set it: a cell belongs to one thread.
+            let _ = self.0.set(program()?);
+        }
+        Ok(self.0.get().expect("set above"))
+    }
+}
+
 /// The program as a sealed file that exists only in memory: nothing to install, and it works
 /// where every writable filesystem is noexec.
-pub fn program() -> Result<OwnedFd> {
+fn program() -> Result<OwnedFd> {
     // MFD_EXEC is unknown before 6.3, where every memfd could be executed.
     const MFD_EXEC: MemfdFlags = MemfdFlags::from_bits_retain(0x10);
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

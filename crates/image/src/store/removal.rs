@@ -84,6 +84,7 @@ impl Store {
             self.put_away(digest).map_err(|error| self.error(error))?;
             collected.images.push(digest);
         }
+        self.put_away_annexes().map_err(|error| self.error(error))?;
         drop(held);
         self.clear_away().map_err(|error| self.error(error))?;
         collected.leftovers = self.discard_unfinished();
@@ -99,6 +100,7 @@ impl Store {
                 && let Ok(Some(_work)) = Work::try_take(path.clone())
             {
                 count += u64::from(path.with_extension("part").exists() && discard::directory(&path.with_extension("part")).is_ok());
+                let _ = discard::directory(&path.with_extension("annex.part"));
             }
         }
         if let Ok(_held) = lock::alone(&self.root.join("lock")) {
@@ -125,6 +127,18 @@ impl Store {
     fn put_away(&self, digest: Digest) -> io::Result<()> {
         fs::rename(self.rootfs(digest), self.work(&digest.hex(), "gone"))?;
         let _ = fs::remove_file(self.description(digest));
+        let _ = fs::rename(self.annex(digest), self.work(&digest.hex(), "annex.gone"));
+        Ok(())
+    }
+
+    /// Those whose image somebody put away who was killed meanwhile.
+    fn put_away_annexes(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|end| end == "annex") && !path.with_extension("").exists() {
+                fs::rename(&path, path.with_extension("annex.gone"))?;
+            }
+        }
         Ok(())
     }
 

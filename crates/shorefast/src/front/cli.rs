@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use shorefast_engine::mode::Mode;
 use shorefast_engine::plan::{self, Context};
 use shorefast_engine::record::Records;
@@ -37,20 +37,15 @@ pub struct Cli {
     command: Command,
 }
 
-/// The same with one command: what counts microseconds does not wait until the definitions of all
-/// others are built. Whatever it cannot read, [`Cli`] has the last word on.
+/// The same for `mount`, without that word: what counts microseconds does not wait until the definitions of all commands are
+/// built. Whatever it cannot read, [`Cli`] has the last word on.
 #[derive(Debug, Parser)]
 #[command(name = "shorefast")]
 struct MountOnly {
     #[command(flatten)]
     places: Places,
-    #[command(subcommand)]
-    command: OnlyMount,
-}
-
-#[derive(Debug, Subcommand)]
-enum OnlyMount {
-    Mount(MountArguments),
+    #[command(flatten)]
+    arguments: MountArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -162,9 +157,16 @@ struct UmountArguments {
 
 pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     // Before anything else: the sandbox is set up on another processor while we read on here.
-    let nest = if is_mount(&arguments) { shorefast_engine::mount::prepare().ok() } else { None };
-    if nest.is_some()
-        && let Ok(MountOnly { places, command: OnlyMount::Mount(arguments) }) = MountOnly::try_parse_from(&arguments)
+    let word = mount_word(&arguments);
+    let nest = word.and_then(|_| shorefast_engine::mount::prepare().ok());
+    run_on(arguments, word, nest)
+}
+
+/// Apart: until the sandbox is started, not more of the stack is touched than needed.
+#[inline(never)]
+fn run_on(arguments: Vec<OsString>, word: Option<usize>, nest: Option<Nest>) -> Result<ExitCode, Error> {
+    if let (Some(word), Some(_)) = (word, &nest)
+        && let Some(MountOnly { places, arguments }) = mount_only(&arguments, word)
     {
         return mount(arguments, &places, nest);
     }
@@ -200,10 +202,23 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Good guesses only: a nest that nobody needs is thrown away.
-fn is_mount(arguments: &[OsString]) -> bool {
-    let has = |word: &str| arguments.iter().any(|argument| argument == word);
-    has("mount") && !has("--dry-run") && !has("--unit") && !has("--help") && !has("-h")
+/// Where the command is named, if it is `mount`, and not one that only says something. A good guess is enough: a nest that nobody
+/// needs is thrown away.
+fn mount_word(arguments: &[OsString]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(option) = arguments.get(at)?.as_encoded_bytes().strip_prefix(b"--") {
+        // What may stand before a command has a value.
+        at += if option.contains(&b'=') { 1 } else { 2 };
+    }
+    let says = |word: &OsString| ["--dry-run", "--unit", "--help", "-h"].iter().any(|only| word == only);
+    (arguments.get(at)? == "mount" && !arguments.iter().any(says)).then_some(at)
+}
+
+fn mount_only(arguments: &[OsString], word: usize) -> Option<MountOnly> {
+    // Left behind: to take a definition of a command line apart takes as long as to make it.
+    let command = Box::leak(Box::new(MountOnly::command()));
+    let mut matches = command.try_get_matches_from_mut(arguments[..word].iter().chain(&arguments[word + 1..])).ok()?;
+    MountOnly::from_arg_matches_mut(&mut matches).ok()
 }
 
 fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Result<ExitCode, Error> {
@@ -279,4 +294,51 @@ fn say_how(target: &Path, manner: Manner, way: Way) {
 
 fn require_root() -> Result<(), Error> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NotRoot) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_is_found_where_a_command_can_be() {
+        let rows: &[(&[&str], Option<usize>)] = &[
+            (&["shorefast", "mount", "a", "b"], Some(1)),
+            (&["shorefast", "--root", "/r", "mount", "a", "b"], Some(3)),
+            (&["shorefast", "--root=/r", "mount", "a", "b"], Some(2)),
+            (&["shorefast", "--root", "mount", "mount", "a", "b"], Some(3)),
+            (&["shorefast", "--root", "mount", "list"], None),
+            (&["shorefast", "umount", "mount", "b"], None),
+            (&["shorefast", "-h", "mount"], None),
+            (&["shorefast", "mount", "--dry-run", "a", "b"], None),
+            (&["shorefast", "--root"], None),
+            (&["shorefast"], None),
+        ];
+        for (words, expected) in rows {
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            assert_eq!(mount_word(&words), *expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_short_way_reads_what_the_long_way_reads() {
+        let rows: &[&[&str]] = &[
+            &["shorefast", "mount", "a", "b"],
+            &["shorefast", "--root", "/r", "mount", "-t", "nfs", "-o", "ro,vers=3", "--run-dir=/x", "h:/", "/mnt"],
+            &["shorefast", "mount", "--client-image", "nfs=dir:/i", "--timeout", "5s", "--", "-a", "mount"],
+            &["shorefast", "mount", "a"],
+            &["shorefast", "mount", "--nosuch", "a", "b"],
+        ];
+        for words in rows {
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            let short = mount_only(&words, mount_word(&words).unwrap());
+            let long = Cli::try_parse_from(&words).ok();
+            let short = short.map(|MountOnly { places, arguments }| format!("{places:?} {arguments:?}"));
+            let long = long.map(|cli| match cli.command {
+                Command::Mount(arguments) => format!("{:?} {arguments:?}", cli.places),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(short, long, "{words:?}");
+        }
+    }
 }

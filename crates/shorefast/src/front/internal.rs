@@ -12,6 +12,7 @@ use shorefast_sandbox::client;
 use crate::front::demo;
 
 /// `None`: an ordinary call.
+#[inline(never)]
 pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
     let texts: Vec<_> = arguments.iter().skip(1).map(|argument| argument.to_str().unwrap_or_default()).collect();
     match texts.as_slice() {

@@ -59,6 +59,7 @@ struct Words {
     target: PathBuf,
 }
 
+#[inline(never)]
 pub fn run(named: &str, arguments: &[OsString]) -> ExitCode {
     let name = format!("mount.{named}");
     let usage = format!("{name} SOURCE TARGET [-sfnvrw] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]");

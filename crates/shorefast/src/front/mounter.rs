@@ -47,6 +47,7 @@ struct Words {
 
 const USAGE: &str = "mounter mount -t TYPE [-o OPTIONS] SOURCE TARGET";
 
+#[inline(never)]
 pub fn run(arguments: &[OsString]) -> ExitCode {
     let (called, words) = arguments.split_first().expect("whoever called us by this name said it");
     // Kubernetes 1.5, and mounters of that time, did without the word.

@@ -15,9 +15,14 @@ const FLAG: &str = "--host-proc";
 
 /// `Some`: all was done on the host. Before anything else: it may be called under any name, with any protocol.
 pub fn go(arguments: &[OsString]) -> Option<ExitCode> {
-    let Taken { host_proc, rest } = take(arguments, std::env::var_os(VARIABLE));
+    let variable = std::env::var_os(VARIABLE);
+    if variable.is_none() && !arguments.iter().any(|word| word.as_bytes().starts_with(FLAG.as_bytes())) {
+        return None;
+    }
+    let Taken { host_proc, rest } = take(arguments, variable);
+    let host_proc = host_proc?;
     let environment = std::env::vars_os().filter(|(name, _)| name != VARIABLE).collect();
-    match outside::go(&host_proc?, &rest, environment) {
+    match outside::go(&host_proc, &rest, environment) {
         Ok(ended) => ended.map(|code| ExitCode::from(code.0)),
         Err(error) => Some(report::failure(&error)),
     }

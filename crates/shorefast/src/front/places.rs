@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use shorefast_broker::policy::Owner;
 use shorefast_engine::configuration::{self, ClientImage, Configuration, Sources};
-use shorefast_engine::{Error, Host};
+use shorefast_engine::{Error, Host, images};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
 
@@ -39,7 +39,7 @@ pub struct Places {
 
 impl Places {
     pub fn store(&self) -> Store {
-        Store::at(&self.root).with_limits(self.limits.limits()).with_progress(progress::for_stderr())
+        images::with_annex(Store::at(&self.root)).with_limits(self.limits.limits()).with_progress(progress::for_stderr())
     }
 
     /// What is configured, and on stderr what is wrong with it.

@@ -45,6 +45,7 @@ struct Words {
     target: PathBuf,
 }
 
+#[inline(never)]
 pub fn run(named: &str, arguments: &[OsString]) -> ExitCode {
     let name = format!("umount.{named}");
     let usage = format!("{name} TARGET [-nlfvr] [-t TYPE] [-N NAMESPACE]");

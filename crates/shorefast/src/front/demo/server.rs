@@ -15,10 +15,11 @@ use shorefast_engine::unmount::{self, Manner};
 use shorefast_engine::{Error, reconcile};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
-use shorefast_sandbox::launch::{Root, Surroundings};
+use shorefast_sandbox::launch::{Launched, Root, Surroundings};
 use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, Processes, Role};
 use shorefast_sandbox::{Cgroup, Client, Spec};
 use shorefast_sys::ring::Log;
+use shorefast_sys::shim::Program;
 
 use crate::front::demo::{Failure, failed};
 
@@ -60,15 +61,15 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let begun = records.begin(image.digest.as_ref())?;
     drop(image.held);
     let port = free_port().map_err(|source| failed("cannot find a free port", source))?;
-    let program = shorefast_sys::shim::program().map_err(Error::Keeper)?;
+    let program = Program::default();
     let around =
         Surroundings { ids: begun.ids, cgroup: &Cgroup::default(), log: &begun.log, program: &program, deadline: Instant::now() + START };
     let spec = spec(port);
     let nest = shorefast_sandbox::prepare(spec.shape()).map_err(Error::Sandbox)?;
     // With nobody listening, whatever it would mount is refused.
-    let furnished = nest.furnish(&spec, Root::Image(&image.rootfs));
+    let furnished = nest.furnish(&spec, Root::Image { rootfs: &image.rootfs, etc: image.annex.as_deref() });
     let launched = furnished.and_then(|furnished| furnished.launch(&spec, &around)).and_then(|launching| launching.complete());
-    let (client, listener) = launched.map_err(Error::Sandbox)?;
+    let Launched { client, listener, .. } = launched.map_err(Error::Sandbox)?;
     drop(listener);
     let key = first_words(&client, &records.log(&begun.id), around.deadline)?;
     let place = Place::make(&key).map_err(|source| failed("cannot make a directory for the demo", source))?;

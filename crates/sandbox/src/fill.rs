@@ -1,0 +1,122 @@
+//! What stands in the sandbox's root besides the directories that every client gets. The launching process puts it there, visiting
+//! the sandbox's mount namespace; the first process, to which it belongs, restricts itself meanwhile. So what the files hold, secrets
+//! perhaps, is in nobody else's hands.
+//!
+//! The image's top-level entries are bound into the root read-only, so an image needs no directories for our sake and is shared by
+//! all its mounts.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode};
+use rustix::mount::{FsPickFlags, MountFlags};
+use shorefast_sys as sys;
+use sys::namespace::Home;
+use sys::shim::Program;
+use sys::{Result, call};
+
+use crate::beside;
+use crate::etc;
+use crate::files::{FilePlace, ReadFile};
+use crate::furnish::{Contents, Opened};
+use crate::node::{self, EntryKind};
+use crate::root::{self, ETC};
+use crate::source::Kind;
+use crate::spec::{DEFAULT_SCRATCH, Rights, SOURCE, Spec};
+
+/// What only this client gets to see.
+#[derive(Debug)]
+pub struct Belongings<'a> {
+    pub spec: &'a Spec,
+    /// The client's user, as the host's number.
+    pub owner: u32,
+    pub files: &'a [ReadFile],
+    /// Where in a user namespace it is shown later, once that has its ids, there is no tree yet.
+    pub source: Option<(Kind, Option<&'a OwnedFd>)>,
+    /// What is shown of the host, in the spec's order.
+    pub shown: &'a [OwnedFd],
+    /// Ours, which stands in the place of others.
+    pub program: &'a Program,
+}
+
+/// `namespace`: where the empty root stands.
+pub fn fill(namespace: &OwnedFd, opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
+    let home = Home::here()?;
+    let _visit = home.visit(namespace.as_fd())?;
+    // What a file's mode is to be, is not the caller's to say.
+    let callers = rustix::process::umask(Mode::empty());
+    let filled = fill_here(opened, belongings);
+    rustix::process::umask(callers);
+    filled
+}
+
+fn fill_here(opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
+    let Belongings { spec, owner, files, source, shown, program } = *belongings;
+    if spec.scratch_bytes != DEFAULT_SCRATCH {
+        resize(spec.scratch_bytes)?;
+    }
+    root::fill_empty(opened.furniture(), owner)?;
+    place_all(opened, spec.shape().rights)?;
+    if let Some((kind, tree)) = source {
+        place_source(kind, tree, spec.shape().rights)?;
+    }
+    let (ours, in_etc): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.place == FilePlace::Ours);
+    let write_out = |file: &&ReadFile| {
+        let place = node::relative(node::path(&file.inside));
+        node::make_parents(place)?;
+        node::write_out(file, place, owner)
+    };
+    ours.iter().try_for_each(write_out)?;
+    match &opened.contents {
+        Contents::Image { root, etc } => etc::lay(root, etc.as_ref(), &in_etc, owner)?,
+        Contents::Container(_) => in_etc.iter().try_for_each(write_out)?,
+    }
+    // Last: what is shown of the host must not receive files that are the client's alone.
+    beside::place(spec, shown, program)
+}
+
+fn resize(bytes: u64) -> Result<()> {
+    let context = call(|| "fspick(\"/\")".into(), rustix::mount::fspick(CWD, "/", FsPickFlags::FSPICK_CLOEXEC))?;
+    let size = bytes.to_string();
+    let set = rustix::mount::fsconfig_set_string(context.as_fd(), "size", size.as_str());
+    call(|| format!("fsconfig(tmpfs, size={size})"), set)?;
+    call(|| "fsconfig(tmpfs, RECONFIGURE)".into(), rustix::mount::fsconfig_reconfigure(context.as_fd()))
+}
+
+/// The image's entries, or the container's.
+fn place_all(opened: &Opened<'_>, rights: Rights) -> Result<()> {
+    let mut trees = opened.trees.iter();
+    for entry in &opened.entries {
+        // Ours has links to what is in the image's.
+        let is_covered = matches!(opened.contents, Contents::Image { .. }) && entry.name == ETC.as_bytes();
+        let name = if is_covered { Path::new(etc::OF_IMAGE) } else { node::path(&entry.name) };
+        match &entry.kind {
+            EntryKind::Link(target) => {
+                node::make_link(name, node::path(target))?;
+                continue;
+            }
+            EntryKind::Directory => node::make_directory(name)?,
+            EntryKind::File => node::make_file(name, b"", 0o644)?,
+        }
+        let tree = trees.next().expect("one for each entry that is mounted");
+        sys::mount::attach(tree.as_fd(), CWD, name)?;
+        if rights == Rights::All {
+            sys::mount::restrict(name, MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)?;
+        }
+    }
+    Ok(())
+}
+
+fn place_source(kind: Kind, tree: Option<&OwnedFd>, rights: Rights) -> Result<()> {
+    let place = Path::new(SOURCE);
+    match kind {
+        Kind::Directory => node::make_directory(place)?,
+        Kind::File => node::make_file(place, b"", 0o644)?,
+    }
+    let Some(tree) = tree else { return Ok(()) };
+    sys::mount::attach(tree.as_fd(), CWD, place)?;
+    match rights {
+        Rights::None => Ok(()),
+        Rights::All => sys::mount::restrict(place, MountFlags::NOSUID | MountFlags::NODEV),
+    }
+}
