@@ -32,7 +32,9 @@ pub(crate) struct Args {
 /// The exit status when the guest ended without one: a crash, or the time was over.
 const GUEST_DIED: u8 = 250;
 
-const INIT: &str = include_str!("guest-init.sh");
+const INIT: &str = include_str!("../guest/init.sh");
+/// What older kernels need on newer processors (`guest/registers.rs`).
+static REGISTERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/registers.so"));
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut stdout = std::io::stdout();
@@ -67,6 +69,7 @@ impl Guest<'_> {
         let init = at("init");
         fs::write(&init, INIT).context("cannot write the guest's init")?;
         fs::set_permissions(&init, std::os::unix::fs::PermissionsExt::from_mode(0o755)).context("cannot chmod the guest's init")?;
+        fs::write(at("registers.so"), REGISTERS).context("cannot write the guest's registers")?;
 
         let mut machine = Command::new("timeout")
             .args(["--foreground", "--kill-after=5", &self.timeout_seconds.to_string()])
@@ -77,6 +80,7 @@ impl Guest<'_> {
             .arg(format!("uml_dir={}", scratch.path().display()))
             .args(["con0=null,fd:1", "con=null", "ssl=null", "quiet", "loglevel=1"])
             .arg(format!("SCRATCH={}", scratch.path().display()))
+            .env("LD_PRELOAD", at("registers.so"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(fs::File::create(at("stderr")).context("cannot create the guest's log")?)
