@@ -12,6 +12,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -161,21 +162,18 @@ pub fn read(path: &Path, limit: usize, deadline: Instant) -> Errand<Vec<u8>> {
         Ok(path) => path,
         Err(error) => return Errand::Failed(error),
     };
-    // All memory is there before: the errand's process must not allocate.
-    let mut buffer = vec![0; limit + 1];
+    // All memory is there before: the errand's process must not allocate. Most of it is never touched.
+    let mut buffer = Vec::with_capacity(limit + 1);
     let ask = move || {
         let file = rustix::fs::open(c_path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         close_all_but(&[file.as_raw_fd()]);
-        let mut length = 0;
-        while length < buffer.len() {
-            match rustix::io::read(&file, &mut buffer[length..]) {
+        while buffer.len() <= limit {
+            match rustix::io::read(&file, spare_capacity(&mut buffer)) {
                 Ok(0) => break,
-                Ok(n) => length += n,
-                Err(Errno::INTR) => {}
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
         }
-        buffer.truncate(length);
         Ok(buffer)
     };
     run_with(|| format!("read({path:?})"), Descriptors::Named, deadline, ask)

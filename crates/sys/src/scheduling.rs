@@ -17,7 +17,11 @@ pub(crate) struct Elsewhere {
 impl Elsewhere {
     /// `None`: there is no other processor.
     pub(crate) fn send(thread: libc::pthread_t) -> Option<Self> {
-        let all = rustix::thread::sched_getaffinity(None).ok().filter(|set| set.count() > 1)?;
+        let all = rustix::thread::sched_getaffinity(None).ok()?;
+        if all.count() == 1 {
+            ALONE.store(true, Ordering::Relaxed);
+            return None;
+        }
         let mut others = all;
         others.unset(current_processor()?);
         // SAFETY: the thread was not joined, so its handle is valid; the set is read only, in the kernel's form and with its length.
@@ -39,11 +43,18 @@ fn current_processor() -> Option<usize> {
     (got == 0).then_some(number as usize)
 }
 
+/// Whether all of us share one processor.
+static ALONE: AtomicBool = AtomicBool::new(false);
+
 /// Waits for what should be there soon, so that the processor does not go to sleep: to wake it up takes longer than much of what is
 /// waited for here, most of all in a virtual machine. Lets everybody else run. Says nothing: who waits looks again.
 pub fn stay_awake_for(time: Duration, mut is_there: impl FnMut() -> bool) {
     /// So that whoever shares a core with us gets the most of it.
     const PAUSES: u32 = 30;
+    if ALONE.load(Ordering::Relaxed) {
+        // Whoever is waited for can work only while we sleep.
+        return;
+    }
     let start = Instant::now();
     while !is_there() && start.elapsed() < time {
         rustix::thread::sched_yield();
