@@ -3,6 +3,8 @@
 //! The guest is a user-mode Linux process. Its root filesystem is an overlay over this machine's: every program and file is at its
 //! usual path, and nothing that the guest writes reaches us, except the exit status.
 
+mod processor;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -12,6 +14,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result};
 
 use crate::kernels;
+use processor::Processor;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -71,7 +74,8 @@ impl Guest<'_> {
         fs::set_permissions(&init, std::os::unix::fs::PermissionsExt::from_mode(0o755)).context("cannot chmod the guest's init")?;
         fs::write(at("registers.so"), REGISTERS).context("cannot write the guest's registers")?;
 
-        let mut machine = Command::new("timeout")
+        let processor = Processor::take();
+        let mut machine = timeout_on(processor.as_ref())
             .args(["--foreground", "--kill-after=5", &self.timeout_seconds.to_string()])
             .arg(&kernel.program)
             .arg(format!("mem={}", self.memory))
@@ -97,6 +101,15 @@ impl Guest<'_> {
         }
         Ok(status)
     }
+}
+
+/// The program that ends another one when its time is over.
+fn timeout_on(processor: Option<&Processor>) -> Command {
+    const TIMEOUT: &str = "timeout";
+    let Some(processor) = processor else { return Command::new(TIMEOUT) };
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", &processor.number().to_string(), TIMEOUT]);
+    command
 }
 
 /// The console is a terminal: it adds a carriage return to each line, and the kernel says good-bye on it.
