@@ -8,35 +8,30 @@ use shorefast_tests::Host;
 use super::containers;
 use super::filesystem::Filesystem;
 use super::numbers::{Goal, Limit, Measured, NATIVE, SHOREFAST, Series, Unit, ratio};
-use super::rounds::{self, Contestant};
+use super::rounds;
 use super::way::Way;
-
-/// podman takes part in fewer rounds, though in never fewer than these.
-const PODMAN_ROUNDS: usize = 30;
 
 pub(super) fn measure(host: &Host, n: usize) -> Result<Measured> {
     let target = host.directory("target");
     let mut series = Vec::new();
     for filesystem in [Filesystem::tmpfs(), Filesystem::bindfs(host)] {
-        series.extend(rounds::run(filesystem.name, &contestants(host, &filesystem, &target, n)?, n)?);
+        series.extend(rounds::run(filesystem.name, &contestants(host, &filesystem, &target)?, n)?);
     }
     Ok(Measured {
         title: "Overhead: a mount whose client takes no time".to_owned(),
-        note: "From the start of the command until the mount can be used. Containers are privileged, with an rshared volume; \
-               podman takes part in fewer rounds."
-            .to_owned(),
+        note: "From the start of the command until the mount can be used. Containers are privileged, with an rshared volume.".to_owned(),
         unit: Unit::Milliseconds,
         goals: goals(&series),
         series,
     })
 }
 
-fn contestants(host: &Host, filesystem: &Filesystem, target: &Path, n: usize) -> Result<Vec<Contestant>> {
+fn contestants(host: &Host, filesystem: &Filesystem, target: &Path) -> Result<Vec<Way>> {
     Ok(vec![
-        Way::native(filesystem, target).into(),
-        Way::shorefast(host, filesystem, target).into(),
-        containers::runc(host, filesystem, target)?.into(),
-        Contestant { way: containers::podman(host, filesystem, target)?, every: (n / PODMAN_ROUNDS).max(1) },
+        Way::native(filesystem, target),
+        Way::shorefast(host, filesystem, target),
+        containers::runc(host, filesystem, target)?,
+        containers::podman(host, filesystem, target)?,
     ])
 }
 

@@ -32,6 +32,6 @@ pub(super) fn measure(host: &Host, n: usize) -> Result<Measured> {
 
 fn compare(host: &Host, filesystem: &Filesystem, n: usize) -> Result<Vec<Series>> {
     let target = host.directory("target");
-    let ways = [Way::native(filesystem, &target).into(), Way::shorefast(host, filesystem, &target).into()];
+    let ways = [Way::native(filesystem, &target), Way::shorefast(host, filesystem, &target)];
     rounds::run(filesystem.name, &ways, n)
 }

@@ -7,31 +7,17 @@ use super::calm::Calm;
 use super::numbers::Series;
 use super::way::Way;
 
-#[derive(Debug)]
-pub(super) struct Contestant {
-    pub(super) way: Way,
-    /// Takes part in every this many rounds: slow ways would make the bench last for hours.
-    pub(super) every: usize,
-}
-
-impl From<Way> for Contestant {
-    fn from(way: Way) -> Self {
-        Self { way, every: 1 }
-    }
-}
-
 /// Values are milliseconds.
-pub(super) fn run(what: &str, contestants: &[Contestant], n: usize) -> Result<Vec<Series>> {
+pub(super) fn run(what: &str, ways: &[Way], n: usize) -> Result<Vec<Series>> {
     let calm = Calm::now();
     // What is used for the first time is read from the disk: not measured.
-    for contestant in contestants {
-        once(&contestant.way, &calm)?;
+    for way in ways {
+        once(way, &calm)?;
     }
-    let mut series: Vec<_> = contestants.iter().map(|contestant| Series::new(what, contestant.way.name)).collect();
+    let mut series: Vec<_> = ways.iter().map(|way| Series::new(what, way.name)).collect();
     for round in 0..n {
-        let taking_part = (0..contestants.len()).filter(|index| round.is_multiple_of(contestants[*index].every)).collect();
-        for index in order(round, taking_part) {
-            series[index].values.push(once(&contestants[index].way, &calm)?);
+        for index in order(round, (0..ways.len()).collect()) {
+            series[index].values.push(once(&ways[index], &calm)?);
         }
         if (round + 1).is_multiple_of(n.div_ceil(4).max(10)) {
             eprintln!("{what}: {} of {n} rounds", round + 1);

@@ -64,7 +64,7 @@ fn table_of(mounts: usize) -> String {
 /// Blocks of rounds, with the short and the long table in turn.
 fn with_long_tables(host: &Host, filesystem: &Filesystem, n: usize) -> Result<Vec<Series>> {
     let target = host.directory("target");
-    let ways = [Way::native(filesystem, &target).into(), Way::shorefast(host, filesystem, &target).into()];
+    let ways = [Way::native(filesystem, &target), Way::shorefast(host, filesystem, &target)];
     let mut all: Vec<Series> = Vec::new();
     for _ in 0..BLOCKS.min(n) {
         for mounts in [FEW, MANY] {
