@@ -1,46 +1,42 @@
-//! The built-in client definitions: data files of this crate, embedded in the binary.
+//! The built-in client definitions: the files in `catalogue/`, embedded in the binary as what is fastest to read (`build.rs`).
+
+use crate::definition::Layer;
 
 /// By name, in the order of names.
-pub const ALL: &[(&str, &str)] = &[
-    ("bindfs", include_str!("../catalogue/bindfs.toml")),
-    ("ceph", include_str!("../catalogue/ceph.toml")),
-    ("ceph-fuse", include_str!("../catalogue/ceph-fuse.toml")),
-    ("cifs", include_str!("../catalogue/cifs.toml")),
-    ("davfs", include_str!("../catalogue/davfs.toml")),
-    ("glusterfs", include_str!("../catalogue/glusterfs.toml")),
-    ("nfs", include_str!("../catalogue/nfs.toml")),
-    ("rclone", include_str!("../catalogue/rclone.toml")),
-    ("s3fs", include_str!("../catalogue/s3fs.toml")),
-    ("sshfs", include_str!("../catalogue/sshfs.toml")),
-];
+const ALL: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));
 
-pub fn named(name: &str) -> Option<&'static str> {
-    ALL.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+pub fn names<'a>() -> impl Iterator<Item = &'a str> {
+    ALL.iter().map(|(name, _)| *name)
 }
 
-/// Those that may list a type. A look at the text is enough to leave out the rest: reading all of them would cost every mount
-/// half a millisecond.
-pub fn mentioning(fstype: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn named(name: &str) -> Option<Layer> {
+    let (_, text) = ALL.iter().find(|(known, _)| *known == name)?;
+    Some(serde_json::from_str(text).expect("each is read in a test"))
+}
+
+/// The names of those that may list a type. A look at the text is enough to leave out the rest.
+pub fn mentioning<'a>(fstype: &str) -> impl Iterator<Item = &'a str> + use<'a> {
     let quoted = format!("\"{fstype}\"");
-    ALL.iter().copied().filter(move |(_, text)| text.contains(&quoted))
+    ALL.iter().filter(move |(_, text)| text.contains(&quoted)).map(|(name, _)| *name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::Layer;
+    use std::fs;
+    use std::path::Path;
 
     #[test]
     fn every_definition_is_whole_and_no_type_has_two() {
         let mut types = Vec::new();
-        for (name, text) in ALL {
-            let definition = Layer::parse(text).and_then(Layer::complete).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        for name in names() {
+            let definition = named(name).map(Layer::complete).unwrap().unwrap_or_else(|problem| panic!("{name}: {problem}"));
             let image = definition.image.unwrap_or_else(|| panic!("{name} has no image"));
             assert!(image.starts_with("packages:debian/"), "{name}: {image}");
             image.parse::<shorefast_image::Reference>().unwrap_or_else(|error| panic!("{name}: {error}"));
             types.extend(definition.types);
         }
-        assert!(ALL.is_sorted_by_key(|(name, _)| *name));
+        assert!(names().is_sorted());
         let count = types.len();
         types.sort();
         types.dedup();
@@ -48,8 +44,18 @@ mod tests {
     }
 
     #[test]
+    fn every_definition_is_what_its_file_says() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogue");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), ALL.len());
+        for name in names() {
+            let written = Layer::parse(&fs::read_to_string(directory.join(name).with_extension("toml")).unwrap()).unwrap();
+            assert_eq!(format!("{:?}", named(name).unwrap()), format!("{written:?}"));
+        }
+    }
+
+    #[test]
     fn every_type_is_mentioned_where_it_is_listed() {
-        assert_eq!(mentioning("nfs4").map(|(name, _)| name).collect::<Vec<_>>(), ["nfs"]);
+        assert_eq!(mentioning("nfs4").collect::<Vec<_>>(), ["nfs"]);
         assert_eq!(mentioning("nosuch").count(), 0);
     }
 }

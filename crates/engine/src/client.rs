@@ -40,7 +40,7 @@ pub fn find(choice: &ClientChoice, fstype: Option<&str>, configuration: &Configu
 
 /// The client of this name.
 pub fn named(name: &str, configuration: &Configuration) -> Result<Client, Error> {
-    let mut written: Vec<_> = configuration::built_in(name)?.into_iter().collect();
+    let mut written: Vec<_> = configuration::built_in(name).into_iter().collect();
     written.extend(configuration.written(name)?);
     if written.is_empty() {
         let (looked_at, directory) = (configuration.paths(), configuration.first_directory());
@@ -52,7 +52,7 @@ pub fn named(name: &str, configuration: &Configuration) -> Result<Client, Error>
 /// The first client that lists the type: of files first, those that count most; then of the catalogue.
 pub fn by_type(fstype: &str, configuration: &Configuration) -> Result<Client, Error> {
     let in_files = configuration.names();
-    let built_in = catalogue::mentioning(fstype).map(|(name, _)| name).filter(|name| !in_files.contains(name));
+    let built_in = catalogue::mentioning(fstype).filter(|name| !in_files.contains(name));
     for name in in_files.iter().copied().chain(built_in) {
         let client = named(name, configuration)?;
         if client.lists(fstype) {
@@ -75,7 +75,7 @@ pub fn either(name: &str, configuration: &Configuration) -> Result<Client, Error
 /// All clients, in the order in which a type is looked up. A file that cannot be used is an error in its place.
 pub fn all(configuration: &Configuration) -> Vec<Result<Client, Error>> {
     let in_files = configuration.names();
-    let others = catalogue::ALL.iter().map(|(name, _)| *name).filter(|name| !in_files.contains(name));
+    let others = catalogue::names().filter(|name| !in_files.contains(name));
     in_files.iter().copied().chain(others).map(|name| named(name, configuration)).collect()
 }
 
@@ -88,7 +88,7 @@ pub fn load(file: &Path, images: &[ClientImage]) -> Result<Client, Error> {
 /// A definition as it would be used from a directory of definitions.
 pub fn check(file: &Path) -> Result<Client, Error> {
     let (name, written) = configuration::of_file(file)?;
-    assemble(&name, configuration::built_in(&name)?.into_iter().chain([written]).collect(), &[])
+    assemble(&name, configuration::built_in(&name).into_iter().chain([written]).collect(), &[])
 }
 
 fn assemble(name: &str, mut written: Vec<Written>, images: &[ClientImage]) -> Result<Client, Error> {

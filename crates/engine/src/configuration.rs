@@ -136,7 +136,7 @@ impl Configuration {
     /// Whether all files, laid over what counts less, make whole definitions.
     fn check(&self, files: &[ClientFile]) -> Result<(), Error> {
         for file in files {
-            let mut written: Vec<_> = built_in(&file.name)?.into_iter().collect();
+            let mut written: Vec<_> = built_in(&file.name).into_iter().collect();
             written.extend(self.written(&file.name)?);
             written.push(file.parse()?);
             complete(&written)?;
@@ -162,10 +162,8 @@ pub fn of_file(path: &Path) -> Result<(String, Written), Error> {
 }
 
 /// What the catalogue says of a client.
-pub fn built_in(name: &str) -> Result<Option<Written>, Error> {
-    let wrong = |problem| Error::Definition { file: format!("{name} (built in)").into(), problem };
-    let layer = catalogue::named(name).map(Layer::parse).transpose().map_err(wrong)?;
-    Ok(layer.map(|layer| Written { by: Author::BuiltIn, layer }))
+pub fn built_in(name: &str) -> Option<Written> {
+    catalogue::named(name).map(|layer| Written { by: Author::BuiltIn, layer })
 }
 
 /// One over the other, the last on top.
@@ -235,7 +233,7 @@ fn client_of(path: &Path, text: &str) -> String {
 
 /// The built-in client for a type, or one of the type's own name.
 fn client_of_type(plugin: &str) -> String {
-    let listed = || catalogue::mentioning(plugin).next().map(|(name, _)| name.to_owned());
+    let listed = || catalogue::mentioning(plugin).next().map(str::to_owned);
     if catalogue::named(plugin).is_some() { plugin.to_owned() } else { listed().unwrap_or_else(|| plugin.to_owned()) }
 }
 

@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_kerberos_mount_needs_the_hosts_key() {
-        let nfs = crate::definition::parse(crate::catalogue::named("nfs").unwrap()).unwrap();
+        let nfs = crate::catalogue::named("nfs").unwrap().complete().unwrap();
         let needed = |text: &str| {
             let needs = needs(&nfs.services, &options::parse(text).unwrap().items);
             needs.into_iter().map(|need| (need.service, need.path.to_str().unwrap().to_owned())).collect::<Vec<_>>()

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn services() -> [Planned; 3] {
-        let definition = definition::parse(crate::catalogue::named("nfs").unwrap()).unwrap();
+        let definition = crate::catalogue::named("nfs").unwrap().complete().unwrap();
         let planned = make(&definition.services, Some(Path::new("/image")), "nfs", None, Path::new("/root"));
         planned.try_into().expect("three services")
     }
