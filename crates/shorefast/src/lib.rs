@@ -17,6 +17,8 @@ pub mod front {
     pub mod internal;
     pub mod mount_unit;
     pub mod outside;
+    pub mod usual;
+    pub mod mount_words;
     pub mod patience;
     pub mod places;
     pub mod progress;

@@ -72,6 +72,13 @@ pub struct LimitArguments {
     max_image_entries: u64,
 }
 
+impl Default for LimitArguments {
+    fn default() -> Self {
+        let Limits { bytes, entries, .. } = Limits::default();
+        Self { max_image_size: bytes, max_image_entries: entries }
+    }
+}
+
 impl LimitArguments {
     pub fn limits(&self) -> Limits {
         Limits { bytes: self.max_image_size, entries: self.max_image_entries, ..Limits::default() }

@@ -12,6 +12,12 @@ pub struct Patience {
     timeout: humantime::Duration,
 }
 
+impl Default for Patience {
+    fn default() -> Self {
+        Self { timeout: DEFAULT_TIMEOUT.into() }
+    }
+}
+
 impl Patience {
     pub fn limit(&self) -> Duration {
         self.timeout.into()

@@ -14,13 +14,16 @@ use crate::front::outside;
 use crate::front::progress;
 use crate::report;
 
+const RUN_DIR: &str = "/run/shorefast";
+const ROOT: &str = "/var/lib/shorefast";
+
 #[derive(Debug, Args)]
 pub struct Places {
     /// Where records of live mounts are kept
-    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_RUN", default_value = "/run/shorefast")]
+    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_RUN", default_value = RUN_DIR)]
     pub run_dir: PathBuf,
     /// Where unpacked images are kept
-    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_ROOT", default_value = "/var/lib/shorefast")]
+    #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_ROOT", default_value = ROOT)]
     pub root: PathBuf,
     /// Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between
     /// them, of which later ones count more
@@ -35,6 +38,20 @@ pub struct Places {
     pub host_proc: Option<PathBuf>,
     #[command(flatten)]
     pub limits: LimitArguments,
+}
+
+/// What counts if nobody says anything.
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            run_dir: RUN_DIR.into(),
+            root: ROOT.into(),
+            clients: vec![configuration::DIRECTORY.into()],
+            client_image: Vec::new(),
+            host_proc: None,
+            limits: LimitArguments::default(),
+        }
+    }
 }
 
 impl Places {
