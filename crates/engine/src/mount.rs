@@ -27,9 +27,9 @@ use crate::start::{self, Started};
 use crate::{Host, Plan, host_mount, kernel, reconcile, services};
 
 /// What the rest of a mount takes of the stack and allocates.
-const FRAMES: usize = 60 << 10;
+const FRAMES: usize = 28 << 10;
 /// With what the sandbox's first process takes.
-const HEAP: usize = 168 << 10;
+const HEAP: usize = 108 << 10;
 
 /// Starts setting up a sandbox. Called first of all: what it does needs no plan.
 pub fn prepare() -> Result<Nest, Error> {

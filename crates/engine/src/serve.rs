@@ -2,7 +2,6 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
@@ -126,8 +125,8 @@ impl Progress {
         }
         let left = if self.is_looked_for(maker, terms.daemon) { left.min(LOOK) } else { left };
         let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        // Once it has mounted, it may be at work in two processes until its helper ends: we had better make room for both.
-        let is_alone = maker.mounted().is_none() || self.helper.is_some();
+        // Once it has mounted, it may be at work in two processes until one of them is done: we had better make room for both.
+        let is_alone = maker.mounted().is_none() || self.helper.is_some() || self.serves;
         let (calls, word, probed) = {
             let (listener, control) = (maker.listener(), client.control());
             let readable = |fd| PollFd::new(fd, PollFlags::IN);
@@ -250,40 +249,40 @@ impl std::fmt::Display for Status {
 /// once if it died; until then the asking thread waits, and only it.
 #[derive(Debug)]
 struct Probe {
+    /// Holds [`ANSWERED`], or that and the number of an error.
     done: OwnedFd,
-    answer: mpsc::Receiver<rustix::io::Result<()>>,
-    thread: std::thread::JoinHandle<()>,
 }
+
+const ANSWERED: u64 = 1;
 
 impl Probe {
     fn start(mounted: &Mounted) -> Result<Self, Error> {
-        let wait = |text: &'static str| move |errno| Error::Wait(sys::Error::new(text, errno));
-        let done = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(wait("eventfd()"))?;
-        let (signal, root) = (done.try_clone(), mounted.mount.try_clone());
-        let dup =
-            |result: std::io::Result<OwnedFd>| result.map_err(|error| wait("dup()")(Errno::from_io_error(&error).unwrap_or(Errno::MFILE)));
-        let (signal, root) = (dup(signal)?, dup(root)?);
-        let (sender, answer) = mpsc::channel();
+        let done = sys::call(|| "eventfd()".into(), rustix::event::eventfd(0, EventfdFlags::CLOEXEC)).map_err(Error::Wait)?;
+        let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone()).map_err(Error::Wait);
+        let (signal, root) = (dup(&done)?, dup(&mounted.mount)?);
         let ask = move || {
             let result = rustix::fs::statx(root.as_fd(), c"", AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
-            let result = match result {
+            let answer = match result {
                 // Any answer is an answer, an error of the server included; these are the kernel's:
                 // nobody is there, or nobody who speaks FUSE.
-                Err(errno @ (Errno::NOTCONN | Errno::CONNABORTED | Errno::CONNREFUSED)) => Err(errno),
-                _ => Ok(()),
+                Err(errno @ (Errno::NOTCONN | Errno::CONNABORTED | Errno::CONNREFUSED)) => {
+                    ANSWERED + u64::from(errno.raw_os_error().unsigned_abs())
+                }
+                _ => ANSWERED,
             };
-            let _ = sender.send(result);
-            let _ = rustix::io::write(&signal, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&signal, &answer.to_ne_bytes());
         };
-        let thread = std::thread::Builder::new().name("probe".into()).stack_size(64 * 1024).spawn(ask);
-        let thread = thread.map_err(|error| wait("clone()")(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)))?;
-        Ok(Self { done, answer, thread })
+        sys::thread::start(ask).map_err(Error::Wait)?;
+        Ok(Self { done })
     }
 
     fn finish(self) -> std::io::Result<()> {
-        // Nobody waits for its end: to take a thread's stack away, the kernel would stop the other processors first.
-        std::mem::forget(self.thread);
-        Ok(self.answer.recv().unwrap_or(Err(Errno::NOTCONN))?)
+        let mut answer = [0; size_of::<u64>()];
+        rustix::io::read(&self.done, &mut answer)?;
+        match u64::from_ne_bytes(answer) - ANSWERED {
+            0 => Ok(()),
+            errno => Err(std::io::Error::from_raw_os_error(errno as i32)),
+        }
     }
 }
 

@@ -16,19 +16,19 @@ use sys::{Result, call};
 use crate::container::Container;
 use crate::filter::{self, AbstractSockets};
 use crate::orders::Orders;
-use crate::root;
+use crate::root::{self, Furniture};
 use crate::spec::{Capabilities, Identity, Processes, Rights, Role, Shape};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
-pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> ! {
+pub fn run(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<&OwnedFd>) -> ! {
     // What the launching process has open is not ours to hold: a lock, a caller's pipe, its end of our talk.
     let mut keep = [0, 1, 2, control.as_raw_fd(), small_namespace.map_or(-1, |fd| fd.as_raw_fd())];
     keep.sort_unstable();
     sys::process::close_all_but(&keep);
     // Nor is its memory for anybody to look at, whosever user we become: we share it until pid 1 is executed.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    if let Err(error) = become_init(control, shape, small_namespace) {
+    if let Err(error) = become_init(control, shape, furniture, small_namespace) {
         talk::say_failed(control.as_fd(), &error.to_string());
     }
     sys::process::exit_now(1)
@@ -38,7 +38,7 @@ pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -
 pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small_namespace: Option<&OwnedFd>) -> ! {
     let born = container.others().try_for_each(sys::namespace::join).and_then(|()| sys::process::fork_sibling(Fresh::PID));
     match born {
-        Ok(Sibling::Born) => run(control, Shape::USUAL, small_namespace),
+        Ok(Sibling::Born) => run(control, Shape::USUAL, Furniture::Sparse, small_namespace),
         Ok(Sibling::Made(process)) => match talk::say_born(midwife.as_fd(), &process) {
             Ok(()) => sys::process::exit_now(0),
             Err(error) => talk::say_failed(midwife.as_fd(), &error.to_string()),
@@ -48,9 +48,9 @@ pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small
     sys::process::exit_now(1)
 }
 
-fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> Result<()> {
+fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<&OwnedFd>) -> Result<()> {
     prepare(shape)?;
-    root::enter_empty(small_namespace, shape.rights)?;
+    root::enter_empty(small_namespace, shape.rights, furniture)?;
     talk::say_standing(control.as_fd())?;
     // The orders take their time.
     let filter = match shape.rights {

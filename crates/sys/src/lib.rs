@@ -10,6 +10,7 @@ pub mod errand;
 pub mod offshoot;
 pub mod aside;
 pub mod process;
+pub mod thread;
 pub mod scheduling;
 pub mod arena;
 mod pool;

@@ -146,7 +146,8 @@ impl Drop for Visit<'_> {
 /// mount table. Starting from this one makes it constant. `None`: not visible from here; the
 /// kernel answers only in the first pid namespace, and from 6.12.
 pub fn small_mount_namespace() -> Option<OwnedFd> {
-    let first = open("/proc/2/ns/mnt").ok().filter(|_| is_kernel_thread("2"))?;
+    let kernel = rustix::process::pidfd_open(Pid::from_raw(2)?, PidfdFlags::empty()).ok().filter(|_| is_kernel_thread("2"))?;
+    let first = mounts_of(kernel.as_fd()).ok()?;
     // kdevtmpfs made the second one, before anything else ran.
     next_mount_namespace(first.as_fd()).ok().filter(|(_, mounts)| *mounts <= 2).map(|(second, _)| second)
 }

@@ -9,7 +9,6 @@
 //! nothing with other threads but what it was given.
 
 use std::cell::OnceCell;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -22,6 +21,7 @@ use crate::arena::{self, Arena};
 use crate::error::{Error, Result};
 use crate::process::{self, Child, Fresh};
 use crate::scheduling::{self, Elsewhere};
+use crate::thread;
 
 /// One that was started, and perhaps is not there yet. Dropping this does not end it.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ const STACK: usize = 1 << 20;
 pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, life: impl FnOnce(&H) + Send + 'static) -> Result<Offshoot> {
     let news = Arc::new(News { state: AtomicU32::new(NOTHING_YET), pidfd: AtomicI32::new(-1) });
     let told = Arc::clone(&news);
-    let thread = thread(move || {
+    let thread = thread::start(move || {
         scheduling::let_others_first();
         let holdings = holdings();
         let started = Arena::new().and_then(|arena| {
@@ -95,27 +95,6 @@ pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, lif
     })?;
     let elsewhere = Elsewhere::send(thread);
     Ok(Offshoot { news, child: OnceCell::new(), thread, elsewhere })
-}
-
-/// Not std's: that would make a second stack for signals, and take both away when the thread ends.
-fn thread<F: FnOnce() + Send + 'static>(body: F) -> Result<libc::pthread_t> {
-    extern "C" fn begin<F: FnOnce()>(body: *mut libc::c_void) -> *mut libc::c_void {
-        // SAFETY: the pointer comes from `Box::into_raw` below, and is used once.
-        let body = unsafe { Box::from_raw(body.cast::<F>()) };
-        body();
-        std::ptr::null_mut()
-    }
-    let body = Box::into_raw(Box::new(body));
-    let mut thread = MaybeUninit::uninit();
-    // SAFETY: `begin` takes what is passed; without attributes the thread is as usual, to be joined or left.
-    let failed = unsafe { libc::pthread_create(thread.as_mut_ptr(), std::ptr::null(), begin::<F>, body.cast()) };
-    if failed != 0 {
-        // SAFETY: no thread was started, so this is still ours.
-        drop(unsafe { Box::from_raw(body) });
-        return Err(Error::new("pthread_create()", Errno::from_raw_os_error(failed)));
-    }
-    // SAFETY: written by the call that succeeded.
-    Ok(unsafe { thread.assume_init() })
 }
 
 impl Offshoot {

@@ -19,6 +19,11 @@ impl Default for Patience {
 }
 
 impl Patience {
+    /// `None`: no time that anybody could wait for.
+    pub fn read(text: &str) -> Option<Self> {
+        Some(Self { timeout: parse(text).ok()? })
+    }
+
     pub fn limit(&self) -> Duration {
         self.timeout.into()
     }
