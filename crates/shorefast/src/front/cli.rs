@@ -233,6 +233,7 @@ fn require_root() -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory as _;
 
     #[test]
     fn mount_is_found_where_a_command_can_be() {
@@ -255,6 +256,18 @@ mod tests {
     }
 
     #[test]
+    fn the_short_way_knows_every_variable() {
+        let mut cli = Cli::command();
+        cli.build();
+        let mount = cli.find_subcommand("mount").unwrap();
+        let mut variables: Vec<_> = mount.get_arguments().filter_map(|argument| argument.get_env()).collect();
+        // This one is taken out before anything is read.
+        variables.retain(|name| *name != crate::front::outside::VARIABLE);
+        variables.sort();
+        assert_eq!(variables, usual::VARIABLES);
+    }
+
+    #[test]
     fn the_short_way_reads_what_the_long_way_reads() {
         // Whether the short way is taken, and what is said.
         let rows: &[(bool, &[&str])] = &[
@@ -265,6 +278,8 @@ mod tests {
             (true, &["mount", "--type=nfs", "--", "-a", "b"]),
             (true, &["mount", "-o", "a=b", "-", "b"]),
             (true, &["mount", "--timeout", "5s", "--", "-a", "mount"]),
+            (true, &["mount", "--image", "dir:/i", "--client-file=/c.toml", "a", "b"]),
+            (false, &["mount", "--client-file=/c.toml", "--client", "c", "a", "b"]),
             (false, &["mount", "--client-image", "nfs=dir:/i", "--", "-a", "mount"]),
             (false, &["mount", "--timeout", "0", "a", "b"]),
             (false, &["mount", "--timeout=1s", "--timeout=1s", "a", "b"]),

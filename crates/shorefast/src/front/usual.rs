@@ -10,10 +10,21 @@ use crate::front::mount_words::MountArguments;
 use crate::front::patience::Patience;
 use crate::front::places::Places;
 
-/// `[--root DIR] [--run-dir DIR] mount [-t TYPE] [-o OPTIONS]… [--timeout TIME] SOURCE TARGET`, and nothing in the environment that has a say in it.
+/// What else has a say in a mount.
+pub const VARIABLES: [&str; 7] = [
+    "SHOREFAST_CLIENTS",
+    "SHOREFAST_CLIENT_IMAGE",
+    "SHOREFAST_MAX_IMAGE_ENTRIES",
+    "SHOREFAST_MAX_IMAGE_SIZE",
+    "SHOREFAST_ROOT",
+    "SHOREFAST_RUN",
+    "SHOREFAST_TIMEOUT",
+];
+
+/// `[--root DIR] [--run-dir DIR] mount [-t TYPE] [-o OPTIONS]… [--image REF] [--client-file FILE] [--timeout TIME] SOURCE TARGET`,
+/// and none of the [`VARIABLES`].
 pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
-    let speaks = |(name, _): (OsString, OsString)| name.as_bytes().starts_with(b"SHOREFAST_");
-    if std::env::vars_os().any(speaks) {
+    if VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
         return None;
     }
     let (mut places, mut mount, mut words) = (Places::default(), MountArguments::default(), Vec::new());
@@ -25,6 +36,8 @@ pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
             Long("run-dir") => places.run_dir = value(&mut reader)?.into(),
             Short('t') | Long("type") if mount.fstype.is_none() => mount.fstype = Some(value(&mut reader)?.into_string().ok()?),
             Short('o') | Long("options") => mount.options.push(value(&mut reader)?.into_string().ok()?),
+            Long("image") if mount.image.is_none() => mount.image = Some(value(&mut reader)?.into_string().ok()?),
+            Long("client-file") if mount.client_file.is_none() => mount.client_file = Some(value(&mut reader)?.into()),
             Long("timeout") if !is_limited => {
                 mount.patience = Patience::read(value(&mut reader)?.to_str()?)?;
                 is_limited = true;
