@@ -16,19 +16,19 @@ use sys::{Result, call};
 use crate::container::Container;
 use crate::filter::{self, AbstractSockets};
 use crate::orders::Orders;
-use crate::root::{self, Furniture};
+use crate::root;
 use crate::spec::{Capabilities, Identity, Processes, Rights, Role, Shape};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
-pub fn run(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<&OwnedFd>) -> ! {
+pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> ! {
     // What the launching process has open is not ours to hold: a lock, a caller's pipe, its end of our talk.
     let mut keep = [0, 1, 2, control.as_raw_fd(), small_namespace.map_or(-1, |fd| fd.as_raw_fd())];
     keep.sort_unstable();
     sys::process::close_all_but(&keep);
     // Nor is its memory for anybody to look at, whosever user we become: we share it until pid 1 is executed.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    if let Err(error) = become_init(control, shape, furniture, small_namespace) {
+    if let Err(error) = become_init(control, shape, small_namespace) {
         talk::say_failed(control.as_fd(), &error.to_string());
     }
     sys::process::exit_now(1)
@@ -38,7 +38,7 @@ pub fn run(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespac
 pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small_namespace: Option<&OwnedFd>) -> ! {
     let born = container.others().try_for_each(sys::namespace::join).and_then(|()| sys::process::fork_sibling(Fresh::PID));
     match born {
-        Ok(Sibling::Born) => run(control, Shape::USUAL, Furniture::Sparse, small_namespace),
+        Ok(Sibling::Born) => run(control, Shape::USUAL, small_namespace),
         Ok(Sibling::Made(process)) => match talk::say_born(midwife.as_fd(), &process) {
             Ok(()) => sys::process::exit_now(0),
             Err(error) => talk::say_failed(midwife.as_fd(), &error.to_string()),
@@ -48,9 +48,9 @@ pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small
     sys::process::exit_now(1)
 }
 
-fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_namespace: Option<&OwnedFd>) -> Result<()> {
+fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> Result<()> {
     prepare(shape)?;
-    root::enter_empty(small_namespace, shape.rights, furniture)?;
+    root::enter_empty(small_namespace, shape.rights)?;
     talk::say_standing(control.as_fd())?;
     // The orders take their time.
     let filter = match shape.rights {
@@ -64,8 +64,9 @@ fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_name
     if !matches!(orders.identity, Identity::ContainerRoot | Identity::HostRoot) {
         sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
     }
-    // In another user namespace one starts with a full bounding set again; the launching process is busy with our ids and our
-    // source while it is emptied.
+    // The bounding set limits what can be had by executing a program; what this process holds, it keeps for now. Not emptied before:
+    // in another user namespace one starts with a full one again. There, the launching process is busy with our ids and our
+    // source meanwhile.
     match (&descriptors.users, orders.identity) {
         (Some(users), _) => {
             sys::namespace::join(users.as_fd())?;
@@ -80,7 +81,8 @@ fn become_init(control: &OwnedFd, shape: Shape, furniture: Furniture, small_name
             sys::privilege::empty_bounding_set()?;
             talk::wait_for_go(control.as_fd())?;
         }
-        (None, Identity::DedicatedUser | Identity::ContainerRoot | Identity::HostRoot) => {}
+        (None, Identity::DedicatedUser | Identity::ContainerRoot) => sys::privilege::empty_bounding_set()?,
+        (None, Identity::HostRoot) => {}
     }
 
     sys::privilege::have_groups(orders.mark.map(Gid::from_raw).as_slice())?;
@@ -141,8 +143,6 @@ fn prepare(shape: Shape) -> Result<()> {
 /// As far as what comes next can do without them. Gives the filter that comes last, for the usual client.
 fn give_up_rights() -> Result<(AbstractSockets, Vec<libc::sock_filter>)> {
     sys::privilege::no_new_privileges()?;
-    // It limits what can be had by executing a program; what this process holds, it keeps for now.
-    sys::privilege::empty_bounding_set()?;
     let sockets = if sys::landlock::can_scope() {
         sys::landlock::restrict_scope()?;
         AbstractSockets::Scoped

@@ -55,7 +55,7 @@ fn fill_here(opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
     if spec.scratch_bytes != DEFAULT_SCRATCH {
         resize(spec.scratch_bytes)?;
     }
-    root::give_to(owner, opened.furniture())?;
+    root::fill_empty(opened.furniture(), owner)?;
     place_all(opened, spec.shape().rights)?;
     if let Some((kind, tree)) = source {
         place_source(kind, tree, spec.shape().rights)?;

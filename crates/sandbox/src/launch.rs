@@ -24,7 +24,6 @@ use crate::fill::{self, Belongings};
 use crate::first::FirstProcess;
 use crate::furnish::{self, Household, Opened};
 use crate::orders::{Descriptors, Orders};
-use crate::root::Furniture;
 use crate::source::Source;
 use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, Shape, Spec};
 use crate::talk::{self, Word};
@@ -64,7 +63,7 @@ pub fn prepare(shape: Shape) -> Result<Nest, Error> {
         Shape { processes: Processes::Host, .. } => Fresh::IPC | Fresh::UTS,
     };
     let holdings = || (theirs, sys::namespace::small_mount_namespace());
-    let life = move |(control, small): &(OwnedFd, Option<OwnedFd>)| child::run(control, shape, Furniture::Full, small.as_ref());
+    let life = move |(control, small): &(OwnedFd, Option<OwnedFd>)| child::run(control, shape, small.as_ref());
     let first = sys::offshoot::start(fresh, holdings, life).map_err(Error::Start)?;
     Ok(Nest { first: FirstProcess::ours(first), control, shape })
 }

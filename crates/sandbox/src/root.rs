@@ -50,8 +50,8 @@ const LINKS_OF_DEV: &[(&str, &str)] =
 const LINKS_OF_VAR: &[(&str, &str)] = &[("var/run", "/run"), ("var/lock", "/run/lock")];
 
 /// Goes to an empty root of its own, in a mount namespace of its own: all that is the same for
-/// every client but whose it is. `small`: what to make it from, if the launching process could see that.
-pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights, furniture: Furniture) -> Result<()> {
+/// every client. `small`: what to make it from, if the launching process could see that.
+pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights) -> Result<()> {
     let size = DEFAULT_SCRATCH.to_string();
     let options = [("size", size.as_str()), ("nr_inodes", "65536"), ("mode", "0755"), ("source", "shorefast")];
     let root = sys::mount::new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
@@ -76,38 +76,21 @@ pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights, furniture: Furniture
         node::make_directory(name)?;
     }
     sys::mount::attach(proc.as_fd(), CWD, Path::new(PROC))?;
-    LINKS_OF_DEV.iter().try_for_each(|(link, target)| node::make_link(Path::new(link), Path::new(target)))?;
-    DEVICES.iter().try_for_each(|device| make_device(*device))?;
-    furniture.directories().iter().chain(furniture.writable()).try_for_each(node::make_directory)?;
-    furniture.links().iter().try_for_each(|(link, target)| node::make_link(Path::new(link), Path::new(target)))
+    DEVICES.iter().try_for_each(|device| make_device(*device))
 }
 
-/// What is writable becomes the client's, whose user is not known before.
-pub fn give_to(owner: u32, furniture: Furniture) -> Result<()> {
-    furniture.writable().iter().try_for_each(|name| node::give(Path::new(name), owner))
-}
-
-impl Furniture {
-    fn directories(self) -> &'static [&'static str] {
-        match self {
-            Self::Full => DIRECTORIES,
-            Self::Sparse => &["shorefast", "shorefast/files"],
-        }
+/// What stands in it, but for the image's files. Made by the launching process. `owner`: the client's user.
+pub fn fill_empty(furniture: Furniture, owner: u32) -> Result<()> {
+    let (directories, writable, links) = match furniture {
+        Furniture::Full => (DIRECTORIES, WRITABLE, LINKS_OF_VAR),
+        Furniture::Sparse => (&["shorefast", "shorefast/files"][..], &["shorefast/target", "dev/shm"][..], &[][..]),
+    };
+    directories.iter().try_for_each(node::make_directory)?;
+    for name in writable {
+        node::make_directory(name)?;
+        node::give(Path::new(name), owner)?;
     }
-
-    fn writable(self) -> &'static [&'static str] {
-        match self {
-            Self::Full => WRITABLE,
-            Self::Sparse => &["shorefast/target", "dev/shm"],
-        }
-    }
-
-    fn links(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Full => LINKS_OF_VAR,
-            Self::Sparse => &[],
-        }
-    }
+    LINKS_OF_DEV.iter().chain(links).try_for_each(|(link, target)| node::make_link(Path::new(link), Path::new(target)))
 }
 
 fn make_device((path, major, minor): (&str, u32, u32)) -> Result<()> {

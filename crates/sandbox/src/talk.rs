@@ -39,7 +39,7 @@ pub enum Word {
 pub const GO: &[u8] = b"G";
 
 /// How long who is at work on another processor usually is.
-const ANY_MOMENT: Duration = Duration::from_micros(150);
+const ANY_MOMENT: Duration = Duration::from_micros(500);
 
 const BORN: u8 = b'B';
 const STANDING: u8 = b'S';
