@@ -37,7 +37,7 @@ const GUEST_DIED: u8 = 250;
 
 const INIT: &str = include_str!("../guest/init.sh");
 /// What older kernels need on newer processors (`guest/registers.rs`).
-static REGISTERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/registers.so"));
+static REGISTERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/registers"));
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut stdout = std::io::stdout();
