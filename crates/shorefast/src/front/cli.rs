@@ -292,7 +292,11 @@ mod tests {
             (false, &["mount", "-xo", "a", "b"]),
             (false, &["mount", "--offline", "a", "b"]),
             (false, &["mount", "--nosuch", "a", "b"]),
+            (true, &["mount", "--root", "/r", "a", "b"]),
             (false, &["--root", "", "mount", "a", "b"]),
+            (false, &["--root", "/r", "--root", "/s", "mount", "a", "b"]),
+            (false, &["--image", "dir:/i", "mount", "a", "b"]),
+            (false, &["-t", "nfs", "mount", "a", "b"]),
             (false, &["list", "a", "b"]),
         ];
         for (is_short, words) in rows {

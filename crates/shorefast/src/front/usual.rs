@@ -27,22 +27,21 @@ pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
     if VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
         return None;
     }
-    let (mut places, mut mount, mut words) = (Places::default(), MountArguments::default(), Vec::new());
-    let mut is_limited = false;
+    let (mut mount, mut words) = (MountArguments::default(), Vec::new());
+    let (mut root, mut run_dir, mut patience) = (None, None, None);
     let mut reader = lexopt::Parser::from_iter(arguments);
     while let Some(argument) = reader.next().ok()? {
         match argument {
-            Long("root") => places.root = value(&mut reader)?.into(),
-            Long("run-dir") => places.run_dir = value(&mut reader)?.into(),
+            Long("root") if root.is_none() => root = Some(value(&mut reader)?.into()),
+            Long("run-dir") if run_dir.is_none() => run_dir = Some(value(&mut reader)?.into()),
+            Value(word) if !word.is_empty() => words.push(word),
+            // All others are the command's, and come behind it.
+            _ if words.is_empty() => return None,
             Short('t') | Long("type") if mount.fstype.is_none() => mount.fstype = Some(value(&mut reader)?.into_string().ok()?),
             Short('o') | Long("options") => mount.options.push(value(&mut reader)?.into_string().ok()?),
             Long("image") if mount.image.is_none() => mount.image = Some(value(&mut reader)?.into_string().ok()?),
             Long("client-file") if mount.client_file.is_none() => mount.client_file = Some(value(&mut reader)?.into()),
-            Long("timeout") if !is_limited => {
-                mount.patience = Patience::read(value(&mut reader)?.to_str()?)?;
-                is_limited = true;
-            }
-            Value(word) if !word.is_empty() => words.push(word),
+            Long("timeout") if patience.is_none() => patience = Some(Patience::read(value(&mut reader)?.to_str()?)?),
             _ => return None,
         }
     }
@@ -50,8 +49,9 @@ pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
     if command != "mount" {
         return None;
     }
-    (mount.source, mount.target) = (source, target.into());
-    Some((places, mount))
+    (mount.source, mount.target, mount.patience) = (source, target.into(), patience.unwrap_or_default());
+    let usual = Places::default();
+    Some((Places { root: root.unwrap_or(usual.root), run_dir: run_dir.unwrap_or(usual.run_dir), ..usual }, mount))
 }
 
 /// What looks like an option is one, for clap.
