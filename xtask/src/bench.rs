@@ -17,6 +17,7 @@ mod reality;
 mod scale;
 
 mod containers;
+mod crowd;
 mod rounds;
 
 mod way;

@@ -50,6 +50,8 @@ pub(super) enum Limit {
         low: f64,
         high: f64,
     },
+    /// Nobody has set one: it is told for comparison.
+    None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,7 @@ pub(super) enum Verdict {
     NotMet,
     /// The machine was too busy to tell.
     Unknown,
+    NoGoal,
 }
 
 impl Goal {
@@ -70,6 +73,7 @@ impl Goal {
             Limit::OneWithinNoise { low, .. } if low >= 1.005 => Verdict::NotMet,
             Limit::OneWithinNoise { high, .. } if high >= 1.05 => Verdict::Unknown,
             Limit::OneWithinNoise { .. } => Verdict::Met,
+            Limit::None => Verdict::NoGoal,
         }
     }
 }

@@ -43,12 +43,14 @@ fn goal_row(goal: &Goal) -> String {
     let (limit, reached) = match goal.limit {
         Limit::AtMost(limit) => (format!("≤ {}", number(limit)), number(goal.reached)),
         Limit::AtLeast(limit) => (format!("≥ {}", number(limit)), number(goal.reached)),
+        Limit::None => ("–".to_owned(), number(goal.reached)),
         Limit::OneWithinNoise { low, high } => ("1.00 × within noise".to_owned(), format!("{} ({low:.2}–{high:.2})", number(goal.reached))),
     };
     let verdict = match goal.verdict() {
         Verdict::Met => "met",
         Verdict::NotMet => "**NOT met**",
         Verdict::Unknown => "too noisy to tell",
+        Verdict::NoGoal => "for comparison",
     };
     format!("| {} | {limit} | {reached} | {verdict} |\n", goal.what)
 }
@@ -74,6 +76,7 @@ mod tests {
                 goal(2.5, Limit::AtMost(2.0), "×"),
                 goal(100.0, Limit::AtLeast(100.0), ""),
                 goal(1.01, Limit::OneWithinNoise { low: 0.99, high: 1.03 }, "×"),
+                goal(1.5, Limit::None, "×"),
             ],
         };
         let text = section(&measured);
@@ -83,6 +86,7 @@ mod tests {
             "| g | ≤ 2.00 × | 2.50 × | **NOT met** |",
             "| g | ≥ 100 | 100 | met |",
             "| g | 1.00 × within noise | 1.01 × (0.99–1.03) | met |",
+            "| g | – | 1.50 × | for comparison |",
         ] {
             assert!(text.lines().any(|own| own == line), "no `{line}` in:\n{text}");
         }

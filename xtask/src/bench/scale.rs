@@ -1,14 +1,13 @@
 //! Many mounts: a host whose table is long, many live mounts of ours, many started at once.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount};
-use shorefast_tests::{Host, mountinfo};
+use shorefast_tests::Host;
 
 use super::calm::Calm;
+use super::crowd::{Crowd, Where};
 use super::filesystem::Filesystem;
 use super::numbers::{Goal, Limit, Measured, NATIVE, SHOREFAST, Series, Unit, find};
 use super::rounds;
@@ -24,27 +23,22 @@ const TIMES_AT_ONCE: usize = 10;
 
 pub(super) fn measure(host: &Host, n: usize) -> Result<Measured> {
     let filesystem = Filesystem::bindfs(host);
-    let mut series = with_long_tables(host, &filesystem, n)?;
-    let p50 = |mounts, way| find(&series, &table_of(mounts), way).map_or(f64::NAN, Series::p50);
-    let growth = p50(MANY, SHOREFAST) / p50(FEW, SHOREFAST);
-    let native_growth = p50(MANY, NATIVE) / p50(FEW, NATIVE);
+    let (mut series, mut goals) = (Vec::new(), Vec::new());
+    for place in Where::ALL {
+        series.extend(in_a_crowd(host, &filesystem, place, n)?);
+        goals.push(growth(&series, place));
+    }
     let live = many_live(host, &filesystem)?;
     let (at_once, fewest_at_once) = many_at_once(host, &filesystem)?;
-    let goals = vec![
-        Goal {
-            what: format!("bindfs: {MANY} mounts on the host ÷ {FEW} (native: {native_growth:.2} ×)"),
-            reached: growth,
-            limit: Limit::AtMost(1.2),
-            unit: "×".to_owned(),
-        },
+    goals.extend([
         all_succeed(format!("{LIVE} live mounts"), live.values.len(), LIVE),
         all_succeed(format!("{AT_ONCE} mounts started at once, {TIMES_AT_ONCE} times"), fewest_at_once, AT_ONCE),
-    ];
+    ]);
     series.extend([live, at_once]);
     Ok(Measured {
         title: "Scale: many mounts".to_owned(),
         note: format!(
-            "From the start of the command until the mount can be used: with {FEW} and {MANY} mounts on the host, \
+            "From the start of the command until the mount can be used: with {FEW} and {MANY} mounts on the host, in different places, \
              and while {LIVE} are made one after the other and stay. With {AT_ONCE} started at once: until the last is there."
         ),
         unit: Unit::Milliseconds,
@@ -57,19 +51,37 @@ fn all_succeed(what: String, succeeded: usize, wanted: usize) -> Goal {
     Goal { what, reached: succeeded as f64, limit: Limit::AtLeast(wanted as f64), unit: String::new() }
 }
 
-fn table_of(mounts: usize) -> String {
-    format!("bindfs, {mounts} mounts on the host")
+/// The goal is for mounts that have nothing to do with ours. Peers of the target's are the kernel's own price, which a native mount pays
+/// as well; and whoever has thousands beside the images can give these a mount of their own.
+fn growth(series: &[Series], place: Where) -> Goal {
+    let growth = |way| {
+        let p50 = |mounts| find(series, &crowded(mounts, place), way).map_or(f64::NAN, Series::p50);
+        p50(MANY) / p50(FEW)
+    };
+    Goal {
+        what: format!("bindfs: {MANY} mounts {} ÷ {FEW} (native: {:.2} ×)", place.words(), growth(NATIVE)),
+        reached: growth(SHOREFAST),
+        limit: match place {
+            Where::Elsewhere | Where::BesideImagesApart => Limit::AtMost(1.2),
+            Where::BesideImages | Where::PeersOfTarget => Limit::None,
+        },
+        unit: "×".to_owned(),
+    }
 }
 
-/// Blocks of rounds, with the short and the long table in turn.
-fn with_long_tables(host: &Host, filesystem: &Filesystem, n: usize) -> Result<Vec<Series>> {
+fn crowded(mounts: usize, place: Where) -> String {
+    format!("bindfs, {mounts} mounts {}", place.words())
+}
+
+/// Blocks of rounds, with few and many mounts in turn.
+fn in_a_crowd(host: &Host, filesystem: &Filesystem, place: Where, n: usize) -> Result<Vec<Series>> {
     let target = host.directory("target");
     let ways = [Way::native(filesystem, &target), Way::shorefast(host, filesystem, &target)];
     let mut all: Vec<Series> = Vec::new();
     for _ in 0..BLOCKS.min(n) {
         for mounts in [FEW, MANY] {
-            let _fillers = Fillers::up_to(mounts, host)?;
-            for series in rounds::run(&table_of(mounts), &ways, n.div_ceil(BLOCKS))? {
+            let _crowd = Crowd::gather(mounts, place, host)?;
+            for series in rounds::run(&crowded(mounts, place), &ways, n.div_ceil(BLOCKS))? {
                 match all.iter_mut().find(|known| (&known.what, &known.way) == (&series.what, &series.way)) {
                     Some(known) => known.values.extend(series.values),
                     None => all.push(series),
@@ -78,37 +90,6 @@ fn with_long_tables(host: &Host, filesystem: &Filesystem, n: usize) -> Result<Ve
         }
     }
     Ok(all)
-}
-
-/// Mounts that are just there, as on a host with many containers. Dropped: gone.
-struct Fillers {
-    below: PathBuf,
-}
-
-impl Fillers {
-    fn up_to(mounts: usize, host: &Host) -> Result<Self> {
-        let below = PathBuf::from("/run/fillers");
-        fs::create_dir_all(&below).context("cannot create a directory")?;
-        mount("tmpfs", &below, "tmpfs", MountFlags::empty(), None).context("cannot mount a tmpfs")?;
-        let fillers = Self { below };
-        mount_change(&fillers.below, MountPropagationFlags::PRIVATE).context("cannot make a tmpfs private")?;
-        let source = host.directory("filler");
-        let there = mountinfo::here().len();
-        ensure!(there <= mounts, "{there} mounts are there, which is more than {mounts}");
-        for number in there..mounts {
-            let point = fillers.below.join(number.to_string());
-            fs::create_dir(&point).context("cannot create a directory")?;
-            mount_bind(&source, &point).context("cannot bind a directory")?;
-        }
-        Ok(fillers)
-    }
-}
-
-impl Drop for Fillers {
-    fn drop(&mut self) {
-        // With all that is below it, in one step. Nothing else can be done about a failure; the next `up_to` would tell.
-        let _ = unmount(&self.below, UnmountFlags::DETACH);
-    }
 }
 
 fn many_live(host: &Host, filesystem: &Filesystem) -> Result<Series> {
