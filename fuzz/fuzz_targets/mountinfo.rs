@@ -45,6 +45,7 @@ fn written(input: &Input<'_>) -> Entry {
         root: OsStr::from_bytes(&name(input.root)).into(),
         mount_point: OsStr::from_bytes(&name(input.mount_point)).into(),
         options: "rw,nosuid".to_owned(),
+        shared: input.peers & 1 == 1,
         fstype: String::from_utf8(name(input.fstype.as_bytes())).expect("without NUL it is still text"),
         source: OsStr::from_bytes(&name(input.source)).to_owned(),
         super_options: OsStr::from_bytes(&name(input.super_options)).to_owned(),

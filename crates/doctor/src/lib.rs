@@ -8,6 +8,7 @@ pub mod client;
 pub mod kubelet;
 pub mod names;
 pub mod propagation;
+pub mod crowd;
 pub mod cgroups;
 pub mod fuse;
 pub mod kernel;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Result, call};
 
@@ -16,6 +16,8 @@ pub struct Entry {
     pub root: PathBuf,
     pub mount_point: PathBuf,
     pub options: String,
+    /// Has peers, or may get some: what is mounted on it appears there, too.
+    pub shared: bool,
     pub fstype: String,
     pub source: OsString,
     pub super_options: OsString,
@@ -42,8 +44,14 @@ fn parse_line(line: &[u8]) -> Option<Entry> {
     let root = text()?;
     let mount_point = text()?;
     let options = text()?;
-    // Optional fields ("shared:1") end with a single dash.
-    while text()? != b"-" {}
+    // Optional fields end with a single dash.
+    let mut shared = false;
+    loop {
+        match text()? {
+            end if end == b"-" => break,
+            field => shared |= field.starts_with(b"shared:"),
+        }
+    }
     Some(Entry {
         id,
         parent,
@@ -52,10 +60,16 @@ fn parse_line(line: &[u8]) -> Option<Entry> {
         root: path(root),
         mount_point: path(mount_point),
         options: String::from_utf8_lossy(&options).into_owned(),
+        shared,
         fstype: String::from_utf8_lossy(&text()?).into_owned(),
         source: OsString::from_vec(text()?),
         super_options: OsString::from_vec(text()?),
     })
+}
+
+/// The mount that a path without symbolic links is on: of all that are above it the deepest, and of those the last.
+pub fn covering<'a>(table: &'a [Entry], path: &Path) -> Option<&'a Entry> {
+    table.iter().filter(|entry| path.starts_with(&entry.mount_point)).max_by_key(|entry| entry.mount_point.as_os_str().len())
 }
 
 fn path(bytes: Vec<u8>) -> PathBuf {
@@ -93,7 +107,24 @@ mod tests {
         let entry = &entries[0];
         assert_eq!((entry.id, entry.parent, entry.major, entry.minor), (36, 35, 98, 0));
         assert_eq!(entry.mount_point, path(b"/mnt two\n\xff".to_vec()));
+        assert!(entry.shared);
         assert_eq!((entry.fstype.as_str(), entry.source.to_str()), ("ext3", Some("/dev/ro\\ot")));
+    }
+
+    #[test]
+    fn the_deepest_mount_above_a_path_covers_it() {
+        let table = parse(
+            b"1 0 8:1 / / rw shared:1 - ext4 /dev/a rw\n\
+              2 1 8:2 / /var rw - ext4 /dev/b rw\n\
+              3 1 8:3 / /var/lib/kubelet/pods/x rw shared:2 - tmpfs t rw\n\
+              4 1 8:4 / /var/lib/kube rw shared:3 master:1 - tmpfs t rw\n\
+              5 4 8:5 / /var/lib/kube rw - tmpfs t rw\n",
+        );
+        for (path, id, shared) in [("/var/lib/kubelet", 2, false), ("/srv", 1, true), ("/var/lib/kube/x", 5, false)] {
+            let covering = covering(&table, Path::new(path)).map(|entry| (entry.id, entry.shared));
+            assert_eq!(covering, Some((id, shared)), "{path}");
+        }
+        assert_eq!(covering(&[], Path::new("/")), None);
     }
 
     #[test]
