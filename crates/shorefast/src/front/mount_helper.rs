@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+use lexopt::Arg::{Short, Value};
 use shorefast_engine::configuration::Configuration;
 use shorefast_engine::plan::{self, Context};
 use shorefast_engine::request::{ClientChoice, HelperFlag, Request};
@@ -17,9 +18,10 @@ use shorefast_image::store::Network;
 
 use crate::front::patience::Patience;
 use crate::front::places::{self, Places};
+use crate::front::usual;
 use crate::report;
 
-#[derive(Debug, Parser)]
+#[derive(Debug, Default, Parser)]
 #[command(no_binary_name = true, args_override_self = true, version)]
 struct Words {
     #[command(flatten)]
@@ -61,10 +63,13 @@ struct Words {
 
 #[inline(never)]
 pub fn run(named: &str, arguments: &[OsString]) -> ExitCode {
+    if let Some(words) = Words::usual(&arguments[1..]) {
+        return words.carry_out(named);
+    }
     let name = format!("mount.{named}");
     let usage = format!("{name} SOURCE TARGET [-sfnvrw] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]");
     let command = Words::command().name(name.clone()).override_usage(usage);
-    let words = command.try_get_matches_from(arguments.iter().skip(1)).and_then(|matches| Words::from_arg_matches(&matches));
+    let words = command.try_get_matches_from(&arguments[1..]).and_then(|matches| Words::from_arg_matches(&matches));
     match words {
         Ok(words) => words.carry_out(named),
         Err(error) => {
@@ -75,11 +80,38 @@ pub fn run(named: &str, arguments: &[OsString]) -> ExitCode {
 }
 
 impl Words {
+    /// What mount(8) says, unless clap is to have the say ([`usual`]).
+    fn usual(arguments: &[OsString]) -> Option<Self> {
+        if usual::is_said_elsewhere() {
+            return None;
+        }
+        let (mut words, mut operands) = (Self::default(), Vec::new());
+        let mut reader = lexopt::Parser::from_args(arguments);
+        while let Some(argument) = reader.next().ok()? {
+            match argument {
+                Short('o') => words.options.push(usual::value(&mut reader)?.into_string().ok()?),
+                Short('t') => words.fstype = Some(usual::value(&mut reader)?.into_string().ok()?),
+                Short('f') => words.fake = true,
+                Short('n') => words.no_mtab = true,
+                Short('r') => words.read_only = true,
+                Short('s') => words.sloppy = true,
+                Short('v') => words.verbose = true,
+                Short('w') => words.read_write = true,
+                Value(operand) if !operand.is_empty() => operands.push(operand),
+                _ => return None,
+            }
+        }
+        let [source, target] = <[OsString; 2]>::try_from(operands).ok()?;
+        Some(Self { source, target: target.into(), ..words })
+    }
+
     fn carry_out(self, named: &str) -> ExitCode {
         self.mount(named).map_or_else(|error| report::failure_of_client(&error), |()| ExitCode::SUCCESS)
     }
 
     fn mount(self, named: &str) -> Result<(), Error> {
+        // Set up on another processor, while we read on here.
+        let nest = if self.fake { None } else { mount::prepare().ok() };
         let configuration = self.places.configuration()?;
         let (fstype, source) = meant(self.fstype.as_deref().unwrap_or(named), &self.source);
         let flags = [self.read_only.then_some("ro"), self.read_write.then_some("rw")].into_iter().flatten().map(str::to_owned);
@@ -100,7 +132,7 @@ impl Words {
         };
         let plan = plan::make(&request, &Context { configuration, owner: places::owner() })?;
         if !self.fake {
-            mount::mount(&plan, &self.places.host(Network::Allowed), mount::prepare()?)?;
+            mount::mount(&plan, &self.places.host(Network::Allowed), nest.map_or_else(mount::prepare, Ok)?)?;
         }
         if self.verbose {
             println!("mount.{named}: {} mounted on {}.", Path::new(source).display(), self.target.display());
@@ -155,6 +187,31 @@ mod tests {
         }
         for line in ["", "host:/v", "-o", "a b c", "a b -x"] {
             assert!(Words::try_parse_from(line.split(' ').filter(|word| !word.is_empty())).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_short_way_reads_what_the_long_way_reads() {
+        let rows = [
+            (true, "host:/v /mnt -o rw"),
+            (true, "host:/v /mnt -s -n -o a=b,c -v"),
+            (true, "-sn -oa=b,c -vv host:/v -w /mnt"),
+            (true, "-o a -o b -f -r -- -a /mnt"),
+            (true, "x /mnt -t fuse.x -t fuse.y"),
+            (false, "host:/v /mnt -N /proc/self/fd/3"),
+            (false, "--root /r host:/v /mnt"),
+            (false, "host:/v /mnt -V"),
+            (false, "host:/v /mnt -o -v"),
+            (false, "host:/v"),
+            (false, "a b c"),
+            (false, ""),
+        ];
+        for (is_short, line) in rows {
+            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            let short = Words::usual(&words).map(|words| format!("{words:?}"));
+            let long = Words::try_parse_from(&words).ok().map(|words| format!("{words:?}"));
+            assert_eq!(short.is_some(), is_short, "{line}");
+            assert!(short.is_none() || short == long, "{line}: {short:?}, {long:?}");
         }
     }
 }

@@ -9,18 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
+use lexopt::Arg::{Short, Value};
 use shorefast_engine::plan::{self, Context};
 use shorefast_engine::request::{ClientChoice, Request};
 use shorefast_engine::{Error, Kind, client, mount};
 use shorefast_image::store::Network;
-use shorefast_sandbox::cgroup;
+use shorefast_sandbox::{Nest, cgroup};
 
 use crate::front::patience::Patience;
 use crate::front::places::{self, Places};
+use crate::front::usual;
 use crate::report;
 
 /// What kubelet says, after the word `mount`.
-#[derive(Debug, Parser)]
+#[derive(Debug, Default, Parser)]
 #[command(name = "mounter mount", no_binary_name = true, args_override_self = true, override_usage = USAGE)]
 struct Words {
     #[command(flatten)]
@@ -55,7 +57,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     if moves_what_is_there(words) {
         return plain_mount(words);
     }
-    match Words::try_parse_from(words) {
+    match Words::usual(words).map_or_else(|| Words::try_parse_from(words), Ok) {
         Ok(parsed) => match parsed.carry_out(called) {
             Ok(Outcome::Mounted) => ExitCode::SUCCESS,
             Ok(Outcome::NotOurs) => plain_mount(words),
@@ -82,7 +84,26 @@ enum Outcome {
 }
 
 impl Words {
+    /// What kubelet says, unless clap is to have the say ([`usual`]).
+    fn usual(arguments: &[OsString]) -> Option<Self> {
+        if usual::is_said_elsewhere() {
+            return None;
+        }
+        let mut words = Self::default();
+        let mut reader = lexopt::Parser::from_args(arguments);
+        while let Some(argument) = reader.next().ok()? {
+            match argument {
+                Short('t') => words.fstype = Some(usual::value(&mut reader)?.into_string().ok()?),
+                Short('o') => words.options.push(usual::value(&mut reader)?.into_string().ok()?),
+                Value(operand) if !operand.is_empty() => words.operands.push(operand),
+                _ => return None,
+            }
+        }
+        Some(words)
+    }
+
     fn carry_out(mut self, called: &OsStr) -> Result<Outcome, Error> {
+        let nest = self.prepare();
         let beside = beside(called);
         // What came with the mounter counts more than what is on the node anyway.
         self.places.clients.push(beside.join("clients.d"));
@@ -113,10 +134,18 @@ impl Words {
             timeout: self.patience.limit(),
         };
         let plan = plan::make(&request, &Context { configuration, owner: places::owner() })?;
+        mount::mount(&plan, &self.places.host(Network::Allowed), nest.map_or_else(mount::prepare, Ok)?)?;
+        Ok(Outcome::Mounted)
+    }
+
+    /// If all is said that a mount needs: set up on another processor, while we read on here.
+    fn prepare(&self) -> Option<Nest> {
+        if self.operands.len() != 2 || self.fstype.is_none() {
+            return None;
+        }
         // What serves the mount must outlive kubelet's next restart, which ends all that is in its groups.
         cgroup::leave_callers();
-        mount::mount(&plan, &self.places.host(Network::Allowed), mount::prepare()?)?;
-        Ok(Outcome::Mounted)
+        mount::prepare().ok()
     }
 }
 
@@ -166,6 +195,28 @@ mod tests {
         for (line, expected) in rows {
             let words: Vec<_> = line.split(' ').map(OsString::from).collect();
             assert_eq!(moves_what_is_there(&words), expected, "{line}");
+        }
+    }
+    #[test]
+    fn the_short_way_reads_what_the_long_way_reads() {
+        let rows = [
+            (true, "-t glusterfs -o log-level=ERROR,ro host:/v /mnt"),
+            (true, "-t nfs -o a -ob -t cifs host:/v /mnt"),
+            (true, "host:/v -t nfs -- -x"),
+            (true, "/mnt"),
+            (true, ""),
+            (false, "-t nfs -r host:/v /mnt"),
+            (false, "--types nfs host:/v /mnt"),
+            (false, "--no-canonicalize -t nfs host:/v /mnt"),
+            (false, "--help"),
+            (false, "-t"),
+        ];
+        for (is_short, line) in rows {
+            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            let short = Words::usual(&words).map(|words| format!("{words:?}"));
+            let long = Words::try_parse_from(&words).ok().map(|words| format!("{words:?}"));
+            assert_eq!(short.is_some(), is_short, "{line}");
+            assert!(short.is_none() || short == long, "{line}: {short:?}, {long:?}");
         }
     }
 }

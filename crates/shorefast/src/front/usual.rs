@@ -10,7 +10,7 @@ use crate::front::mount_words::MountArguments;
 use crate::front::patience::Patience;
 use crate::front::places::Places;
 
-/// What else has a say in a mount.
+/// What else has a say in a mount, whoever is called for it.
 pub const VARIABLES: [&str; 7] = [
     "SHOREFAST_CLIENTS",
     "SHOREFAST_CLIENT_IMAGE",
@@ -24,7 +24,7 @@ pub const VARIABLES: [&str; 7] = [
 /// `[--root DIR] [--run-dir DIR] mount [-t TYPE] [-o OPTIONS]… [--image REF] [--client-file FILE] [--timeout TIME] SOURCE TARGET`,
 /// and none of the [`VARIABLES`].
 pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
-    if VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
+    if is_said_elsewhere() {
         return None;
     }
     let (mut mount, mut words) = (MountArguments::default(), Vec::new());
@@ -54,8 +54,12 @@ pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
     Some((Places { root: root.unwrap_or(usual.root), run_dir: run_dir.unwrap_or(usual.run_dir), ..usual }, mount))
 }
 
+pub fn is_said_elsewhere() -> bool {
+    VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
+}
+
 /// What looks like an option is one, for clap.
-fn value(reader: &mut lexopt::Parser) -> Option<OsString> {
+pub fn value(reader: &mut lexopt::Parser) -> Option<OsString> {
     let is_usual = |value: &OsStr| !value.is_empty() && !value.as_bytes().starts_with(b"-");
     reader.value().ok().filter(|value| is_usual(value))
 }
