@@ -82,6 +82,8 @@ fn compile(source: &Path, go: &Path, work: &Path) -> Result<()> {
         Command::new("make")
             .arg(format!("WHAT={targets}"))
             .current_dir(source)
+            // cargo gives us an OUT_DIR, which means something else to this Makefile.
+            .env_clear()
             .env("PATH", format!("{}:{path}", go.join("bin").display()))
             .env("HOME", work)
             .env("GOROOT", go)
