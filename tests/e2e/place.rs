@@ -56,6 +56,21 @@ fn a_read_only_mount_cannot_be_written_to() {
 }
 
 #[test]
+fn a_crowd_of_mounts_changes_nothing() {
+    let Some(host) = Host::new() else { return };
+    host.gather_crowd("/run/crowd", 1000);
+    host.settle();
+    let source = host.directory("source");
+    fs::write(source.join("file"), "here").expect("the test's own");
+    let client = Client::named("bindfs");
+    let request = Request::new(&client, "bindfs", &source, host.directory("target"));
+    request.mount(&host, Way::Catalogue).succeeds();
+    assert_eq!(fs::read_to_string(request.target.join("file")).expect("it is served"), "here");
+    unmount(&request.target);
+    host.assert_nothing_left();
+}
+
+#[test]
 fn a_symlink_swapped_while_the_client_runs_changes_nothing() {
     let Some(host) = Host::new() else { return };
     let (asked, other) = (host.directory("asked"), host.directory("other"));

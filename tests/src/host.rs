@@ -87,6 +87,15 @@ impl Host {
         path
     }
 
+    /// Mounts that are just there, each a filesystem of its own, as a host with many containers has them.
+    pub fn gather_crowd(&self, below: impl AsRef<Path>, mounts: usize) {
+        for number in 0..mounts {
+            let point = below.as_ref().join(number.to_string());
+            fs::create_dir_all(&point).unwrap_or_else(|error| panic!("cannot create {}: {error}", point.display()));
+            mount_tmpfs(&point);
+        }
+    }
+
     pub fn file(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, content).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));

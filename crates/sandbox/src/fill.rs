@@ -40,8 +40,7 @@ pub struct Belongings<'a> {
 }
 
 /// `namespace`: where the empty root stands.
-pub fn fill(namespace: &OwnedFd, opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
-    let home = Home::here()?;
+pub fn fill(home: &Home, namespace: &OwnedFd, opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
     let _visit = home.visit(namespace.as_fd())?;
     // What a file's mode is to be, is not the caller's to say.
     let callers = rustix::process::umask(Mode::empty());

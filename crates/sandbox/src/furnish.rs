@@ -1,7 +1,7 @@
 //! What the sandbox is furnished with: an image's files, or those of a container that already runs.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rustix::fs::{CWD, Mode, OFlags};
@@ -39,6 +39,8 @@ pub struct Opened<'a> {
     pub entries: Vec<Entry>,
     /// One for each entry that is mounted, in order.
     pub trees: Vec<OwnedFd>,
+    /// What they were copied from. To close it takes a moment, so it stays as long as they do.
+    _shelf: Option<Shelf>,
 }
 
 #[derive(Debug)]
@@ -85,27 +87,33 @@ pub fn household(root: Root<'_>, spec: &Spec, ids: Ids) -> Result<Household, Err
     }
 }
 
-pub fn open(root: Root<'_>, rights: Rights) -> Result<Opened<'_>, Error> {
+pub fn open<'a>(root: Root<'a>, rights: Rights, home: &Home) -> Result<Opened<'a>, Error> {
     match root {
         Root::Image { rootfs: path, etc } => {
             let fail = |source| Error::Root { path: path.to_owned(), source };
             let image = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
             let image = call(|| format!("open({path:?})"), image).map_err(fail)?;
-            let (entries, trees) = match rights {
-                Rights::None => image_entries(&image),
-                // Restricted once they are attached.
-                Rights::All => plain_image_entries(&image),
-            }
-            .map_err(fail)?;
             // Without it everything takes a little longer.
-            let etc = etc.filter(|_| rights == Rights::None).and_then(|etc| read_only_copy(CWD, etc).ok());
-            Ok(Opened { contents: Contents::Image { root: image, etc }, entries, trees })
+            let etc = etc.filter(|_| rights == Rights::None);
+            let shelf = etc.filter(|_| is_crowded(home)).and_then(|etc| Shelf::with_both(path, etc));
+            let copy = |from: BorrowedFd<'_>, name: &Path| match rights {
+                Rights::None => read_only_copy(from, name),
+                // Without mount_setattr (Linux 5.12): restricted once they are attached.
+                Rights::All => sys::mount::detached_copy(from, name),
+            };
+            let from_shelf = |at: fn(&Shelf) -> &Path, name: &Path| {
+                let shelf = shelf.as_ref()?;
+                copy(shelf.tree.as_fd(), &at(shelf).join(name)).ok()
+            };
+            let entry = |name: &Path| from_shelf(|shelf| &shelf.image, name).map_or_else(|| copy(image.as_fd(), name), Ok);
+            let (entries, trees) = entries(&image, OURS, entry).map_err(fail)?;
+            let etc = etc.and_then(|etc| from_shelf(|shelf| &shelf.etc, Path::new("")).or_else(|| copy(CWD, etc).ok()));
+            Ok(Opened { contents: Contents::Image { root: image, etc }, entries, trees, _shelf: shelf })
         }
         Root::Container(container) => {
-            let home = Home::here().map_err(Error::ContainerFiles)?;
             let _visit = home.visit(container.mounts.as_fd()).map_err(Error::ContainerFiles)?;
             let (entries, trees) = container_entries().map_err(Error::ContainerFiles)?;
-            Ok(Opened { contents: Contents::Container(container), entries, trees })
+            Ok(Opened { contents: Contents::Container(container), entries, trees, _shelf: None })
         }
     }
 }
@@ -139,15 +147,30 @@ fn container_entries() -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
     })
 }
 
-/// The image's top-level entries, as detached read-only copies. Made by the launching process: a
-/// copy can be made only of mounts in one's own namespace.
-fn image_entries(image: &OwnedFd) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    entries(image, OURS, |name| read_only_copy(image.as_fd(), name))
+/// From here on, a copy of a mount takes as long as what is done about it: for each, the kernel looks at all that is mounted on the original.
+const CROWD: u32 = 1_000;
+
+fn is_crowded(home: &Home) -> bool {
+    home.mounts().is_some_and(|mounts| mounts >= CROWD)
 }
 
-/// The same without mount_setattr (Linux 5.12): still to be restricted by who attaches them.
-fn plain_image_entries(image: &OwnedFd) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    entries(image, OURS, |name| sys::mount::detached_copy(image.as_fd(), name))
+/// A copy of the directory of the store in which an image and its /etc are, with nothing mounted on it, to make all other copies from
+/// (Linux 6.15).
+#[derive(Debug)]
+struct Shelf {
+    tree: OwnedFd,
+    image: PathBuf,
+    etc: PathBuf,
+}
+
+impl Shelf {
+    /// `None`: they are not together.
+    fn with_both(image: &Path, etc: &Path) -> Option<Self> {
+        let directory = image.parent().filter(|directory| etc.parent() == Some(directory))?;
+        let tree = sys::mount::detached_copy(CWD, directory).ok()?;
+        let [image, etc] = [image, etc].map(|path| path.strip_prefix(directory).map(Path::to_owned));
+        Some(Self { tree, image: image.ok()?, etc: etc.ok()? })
+    }
 }
 
 fn entries(directory: &OwnedFd, ours: &[&str], copy: impl Fn(&Path) -> sys::Result<OwnedFd>) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {

@@ -11,6 +11,7 @@ use rustix::fs::OFlags;
 use rustix::pipe::PipeFlags;
 use shorefast_sys as sys;
 use sys::errand::Errand;
+use sys::namespace::Home;
 use sys::process::{Child, Fork, Fresh};
 use sys::shim::Program;
 
@@ -138,8 +139,7 @@ impl<'a> Furnished<'a> {
 
     /// Tells it what to become. The result, dropped, ends it.
     pub fn launch(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
-        let Self { nest, root, source: opened } = self;
-        let mut source = spec.source.as_deref().map(|path| Source::open(path, opened, around.deadline)).transpose()?;
+        let Self { nest, root, source: place } = self;
         let household = furnish::household(root, spec, around.ids)?;
         let owner = household.owner;
         let (orders, descriptors) = orders(spec, around, household)?;
@@ -149,7 +149,9 @@ impl<'a> Furnished<'a> {
         drop(descriptors);
 
         // While the first process restricts itself.
-        let opened = furnish::open(root, nest.shape.rights)?;
+        let home = Home::here().map_err(Error::Start)?;
+        let opened = furnish::open(root, nest.shape.rights, &home)?;
+        let mut source = spec.source.as_deref().map(|path| Source::open(path, place, around.deadline)).transpose()?;
         let kind = source.as_ref().map(|source| source.kind);
         let tree = match spec.identity {
             // Restricted once it is attached.
@@ -168,7 +170,7 @@ impl<'a> Furnished<'a> {
             program: around.program,
         };
         let namespace = nest.standing(around.deadline)?;
-        fill::fill(&namespace, &opened, &belongings).map_err(Error::Fill)?;
+        fill::fill(&home, &namespace, &opened, &belongings).map_err(Error::Fill)?;
         let is_met_halfway = orders.is_met_halfway();
         let client = nest.into_client(spec, around.ids)?;
         Ok(Launching { client, namespace, source, spec, around, is_met_halfway, _opened: opened })

@@ -114,6 +114,11 @@ impl Home {
         Ok(Self { namespace: own_mounts()?, root: place("/")?, directory: place(".")? })
     }
 
+    /// How many mounts there are. `None`: the kernel does not say (6.12).
+    pub fn mounts(&self) -> Option<u32> {
+        count_mounts(self.namespace.as_fd())
+    }
+
     /// Goes to another mount namespace; dropping the visit comes back.
     pub fn visit(&self, namespace: BorrowedFd<'_>) -> Result<Visit<'_>> {
         // The kernel lets nobody go who shares root and working directory with others, as threads do.
@@ -159,20 +164,33 @@ fn is_kernel_thread(pid: &str) -> bool {
 
 /// The mount namespace that was made after this one, and the number of its mounts.
 fn next_mount_namespace(namespace: BorrowedFd<'_>) -> Result<(OwnedFd, u32)> {
-    /// `struct mnt_ns_info` of linux/nsfs.h.
-    #[repr(C)]
-    struct Info {
-        size: u32,
-        mounts: u32,
-        id: u64,
-    }
-    const NS_MNT_GET_NEXT: libc::Ioctl = rustix::ioctl::opcode::read::<Info>(0xb7, 11) as libc::Ioctl;
-    let mut info = Info { size: size_of::<Info>() as u32, mounts: 0, id: 0 };
-    // SAFETY: the kernel writes at most `size` bytes to `info`, which outlives the call.
-    let result = unsafe { libc::ioctl(namespace.as_raw_fd(), NS_MNT_GET_NEXT, &raw mut info) };
+    const NS_MNT_GET_NEXT: libc::Ioctl = rustix::ioctl::opcode::read::<MountNamespaceInfo>(0xb7, 11) as libc::Ioctl;
+    let (result, info) = ask_about_mounts(namespace, NS_MNT_GET_NEXT);
     let fd = checked(|| "ioctl(NS_MNT_GET_NEXT)".into(), result.into())?;
     // SAFETY: the call succeeded: a new descriptor that nobody else owns.
     Ok((unsafe { OwnedFd::from_raw_fd(fd as i32) }, info.mounts))
+}
+
+/// `None`: the kernel does not say (6.12).
+fn count_mounts(namespace: BorrowedFd<'_>) -> Option<u32> {
+    const NS_MNT_GET_INFO: libc::Ioctl = rustix::ioctl::opcode::read::<MountNamespaceInfo>(0xb7, 10) as libc::Ioctl;
+    let (result, info) = ask_about_mounts(namespace, NS_MNT_GET_INFO);
+    (result >= 0).then_some(info.mounts)
+}
+
+/// `struct mnt_ns_info` of linux/nsfs.h.
+#[repr(C)]
+struct MountNamespaceInfo {
+    size: u32,
+    mounts: u32,
+    id: u64,
+}
+
+fn ask_about_mounts(namespace: BorrowedFd<'_>, question: libc::Ioctl) -> (libc::c_int, MountNamespaceInfo) {
+    let mut info = MountNamespaceInfo { size: size_of::<MountNamespaceInfo>() as u32, mounts: 0, id: 0 };
+    // SAFETY: the kernel writes at most `size` bytes to `info`, which outlives the call.
+    let result = unsafe { libc::ioctl(namespace.as_raw_fd(), question, &raw mut info) };
+    (result, info)
 }
 
 /// [`small_mount_namespace`] for older kernels: looks at all threads of the kernel.

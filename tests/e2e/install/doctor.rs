@@ -5,7 +5,6 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::mount::{MountFlags, mount};
 use rustix::process::Signal;
 use serde_json::Value;
 use shorefast_tests::client::Request;
@@ -90,11 +89,7 @@ fn a_hung_mount_of_somebody_else_is_not_touched() {
 #[test]
 fn a_crowd_beside_the_images_is_told_with_what_helps() {
     let Some(host) = Host::new() else { return };
-    for number in 0..1000 {
-        let point = format!("/var/lib/crowd/{number}");
-        fs::create_dir_all(&point).expect("/var/lib is the test's own");
-        mount("tmpfs", &point, "tmpfs", MountFlags::empty(), None).expect("root may mount");
-    }
+    host.gather_crowd("/var/lib/crowd", 1000);
     let findings = host.shorefast(&["doctor", "--json"]).succeeds().json();
     let crowd = finding(&findings, "images", "1000 mounts are on /var/lib");
     let (_, remedy) = crowd["do"].as_str().and_then(|text| text.split_once(": ")).expect("a command");
