@@ -22,7 +22,9 @@ use rustix::net::{SendFlags, SocketFlags, SocketType};
 use rustix::process::Pid;
 
 use crate::error::{Error, Result, checked};
+use crate::mount;
 use crate::process::{Child, close_all_but, exit_now};
+use crate::statmount;
 
 /// How an errand ended.
 #[derive(Debug)]
@@ -148,12 +150,31 @@ fn send_out<const N: usize>(wishes: [Wish<'_>; N], deadline: Instant) -> Errand<
     sent.map(|()| Errand::Done(wishes.map(|wish| receive(&ours).map_err(|errno| Error::new(text(&wish), errno)))))
 }
 
-/// On the filesystem of `/`, and from what the kernel has in memory: nobody is asked, so nobody needs
-/// to be sent. `None`: that is not enough, or Linux is older than 5.12.
+/// From what the kernel has in memory, to a filesystem of this machine: nobody is asked, so nobody needs to be sent. `None`: that is not
+/// enough, or Linux is older than 5.12.
+///
+/// No filesystem is asked on the way: one that would have to ask a server says so instead. At the end, if that is the root of a mount, three
+/// kinds are asked once more: overlayfs; NFS, which answers such a question by itself; and 9p, which could ask, about files that were
+/// changed from here.
 fn open_at_once(path: &Path, flags: OFlags) -> Option<OwnedFd> {
-    let resolve = ResolveFlags::CACHED | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
     let is_for_us = path.is_absolute() && flags.contains(OFlags::PATH);
-    is_for_us.then(|| rustix::fs::openat2(rustix::fs::CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).ok())?
+    let open = |more| {
+        let resolve = ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS | more;
+        rustix::fs::openat2(rustix::fs::CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).ok()
+    };
+    let elsewhere = || open(ResolveFlags::empty()).filter(|opened| is_local(opened.as_fd()));
+    // On the filesystem of `/`, nearly always.
+    is_for_us.then(|| open(ResolveFlags::NO_XDEV).or_else(elsewhere))?
+}
+
+/// Whether what this is on waits for nobody but this machine: on a block device, or one of those that have none.
+fn is_local(opened: BorrowedFd<'_>) -> bool {
+    const BTRFS: u64 = 0x9123_683e;
+    const OVERLAYFS: u64 = 0x794c_7630;
+    const TMPFS: u64 = 0x0102_1994;
+    const ZFS: u64 = 0x2fc1_2fc1;
+    let is_known = |id| statmount::magic(id).is_ok_and(|magic| [BTRFS, OVERLAYFS, TMPFS, ZFS].contains(&magic));
+    mount::identify(opened).is_ok_and(|on| on.major != 0 || (on.unique && is_known(on.id)))
 }
 
 /// Reads a file, a pipe included, to its end, up to `limit` bytes and one more.
@@ -389,12 +410,12 @@ mod tests {
     #[test]
     fn two_are_opened_and_each_has_its_own_answer() {
         let wish = |path| Wish { path: Path::new(path), flags: OFlags::PATH | OFlags::DIRECTORY };
-        // On other filesystems than that of `/`, so that somebody has to be sent.
+        // Not on a filesystem of this machine, as far as we know, so that somebody has to be sent.
         let rows = [
-            ("/proc", "/dev", None, None),
-            ("/proc/nosuch", "/dev", Some(Errno::NOENT), None),
-            ("/dev", "/dev/null", None, Some(Errno::NOTDIR)),
-            ("/", "/dev", None, None),
+            ("/dev", "/proc", None, None),
+            ("/dev/nosuch", "/proc", Some(Errno::NOENT), None),
+            ("/proc", "/proc/version", None, Some(Errno::NOTDIR)),
+            ("/", "/proc", None, None),
         ];
         for (first, second, ..) in rows {
             assert!(open_at_once(Path::new(second), OFlags::PATH).is_none(), "{first}, {second}");
@@ -405,5 +426,11 @@ mod tests {
                 assert_eq!(errand.or_timed_out(String::new).err().map(|error| error.errno()), expected, "{first}, {second}");
             }
         }
+    }
+    #[test]
+    fn nobody_is_sent_to_a_filesystem_in_memory() {
+        let dev = rustix::fs::open("/dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let can_tell = mount::identify(dev.as_fd()).unwrap().unique;
+        assert_eq!(open_at_once(Path::new("/dev"), OFlags::PATH).is_some(), can_tell);
     }
 }

@@ -15,6 +15,7 @@ pub mod scheduling;
 pub mod arena;
 mod pool;
 pub mod mountinfo;
+mod statmount;
 pub mod seccomp;
 pub mod landlock;
 pub mod fuse;

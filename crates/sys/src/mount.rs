@@ -1,7 +1,6 @@
 //! Mounts as descriptors: attributes, identity, and where one is now.
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,8 +9,9 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
 use crate::errand::{self, Errand};
-use crate::error::{Error, Result, call, checked};
+use crate::error::{Result, call, checked};
 use crate::mountinfo;
+use crate::statmount;
 
 /// What `mount_setattr` changes (Linux 5.12).
 #[derive(Clone, Copy, Debug, Default)]
@@ -152,7 +152,7 @@ pub fn identify(fd: BorrowedFd<'_>) -> Result<Identity> {
 /// statmount (6.8) costs the same on every host; before it, the whole table has to be read.
 pub fn place_of(mount: &Identity) -> Result<Option<PathBuf>> {
     if mount.unique {
-        match statmount_point(mount.id) {
+        match statmount::point(mount.id) {
             Err(error) if error.errno() == Errno::NOSYS => {}
             Err(error) if error.errno() == Errno::NOENT => return Ok(None),
             answer => return answer.map(Some),
@@ -161,39 +161,6 @@ pub fn place_of(mount: &Identity) -> Result<Option<PathBuf>> {
     let is_it = |entry: &mountinfo::Entry| (entry.id, entry.major, entry.minor) == (mount.id, mount.major, mount.minor);
     let table = mountinfo::read()?;
     Ok(table.into_iter().find(is_it).map(|entry| entry.mount_point))
-}
-
-fn statmount_point(id: u64) -> Result<PathBuf> {
-    /// The kernel's `struct mnt_id_req`, first version.
-    #[repr(C)]
-    struct Request {
-        size: u32,
-        spare: u32,
-        id: u64,
-        mask: u64,
-    }
-    const STATMOUNT_MNT_POINT: u64 = 0x10;
-    /// In `struct statmount`: where the offset of the mount point's text is, and where texts start.
-    const POINT_AT: usize = 108;
-    const TEXTS_AT: usize = 512;
-    const SYS_STATMOUNT: libc::c_long = 457;
-
-    let request = Request { size: size_of::<Request>() as u32, spare: 0, id, mask: STATMOUNT_MNT_POINT };
-    let mut buffer = vec![0u8; TEXTS_AT + 4096];
-    loop {
-        // SAFETY: the kernel reads the request and writes at most `buffer.len()` bytes.
-        let result = unsafe { libc::syscall(SYS_STATMOUNT, &raw const request, buffer.as_mut_ptr(), buffer.len(), 0u32) };
-        match checked(|| format!("statmount({id})"), result) {
-            Err(error) if error.errno() == Errno::OVERFLOW && buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
-            Err(error) => return Err(error),
-            Ok(_) => break,
-        }
-    }
-    let malformed = || Error::new(format!("statmount({id})"), Errno::PROTO);
-    let offset = buffer[POINT_AT..].first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(malformed)?;
-    let text = buffer.get(TEXTS_AT + offset as usize..).ok_or_else(malformed)?;
-    let end = text.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
-    Ok(PathBuf::from(std::ffi::OsString::from_vec(text[..end].to_vec())))
 }
 
 /// Ends a FUSE connection from the kernel's side: every waiting request fails, none hangs.

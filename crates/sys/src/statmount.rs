@@ -1,0 +1,59 @@
+//! statmount(2), Linux 6.8: what the kernel knows of one mount. No filesystem is asked, and the price is the same on every host.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use crate::error::{Error, Result, checked};
+
+/// The kernel's `struct mnt_id_req`, first version.
+#[repr(C)]
+struct Request {
+    size: u32,
+    spare: u32,
+    id: u64,
+    mask: u64,
+}
+
+const SYS_STATMOUNT: libc::c_long = 457;
+const STATMOUNT_SB_BASIC: u64 = 0x1;
+const STATMOUNT_MNT_POINT: u64 = 0x10;
+
+// In `struct statmount`: where the filesystem's number is, where the offset of the mount point's text is, and where texts start.
+const MAGIC_AT: usize = 24;
+const POINT_AT: usize = 108;
+const TEXTS_AT: usize = 512;
+
+/// Where it is attached in our namespace.
+pub(crate) fn point(id: u64) -> Result<PathBuf> {
+    let mut buffer = vec![0u8; TEXTS_AT + 4096];
+    loop {
+        match ask(id, STATMOUNT_MNT_POINT, &mut buffer) {
+            Err(error) if error.errno() == Errno::OVERFLOW && buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
+            Err(error) => return Err(error),
+            Ok(()) => break,
+        }
+    }
+    let malformed = || Error::new(format!("statmount({id})"), Errno::PROTO);
+    let offset = buffer[POINT_AT..].first_chunk().map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(malformed)?;
+    let text = buffer.get(TEXTS_AT + offset as usize..).ok_or_else(malformed)?;
+    let end = text.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
+    Ok(PathBuf::from(OsString::from_vec(text[..end].to_vec())))
+}
+
+/// The number by which its kind of filesystem is known, as in statfs(2).
+pub(crate) fn magic(id: u64) -> Result<u64> {
+    let mut buffer = [0u8; TEXTS_AT];
+    ask(id, STATMOUNT_SB_BASIC, &mut buffer)?;
+    let magic = buffer[MAGIC_AT..].first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+    magic.ok_or_else(|| Error::new(format!("statmount({id})"), Errno::PROTO))
+}
+
+fn ask(id: u64, mask: u64, buffer: &mut [u8]) -> Result<()> {
+    let request = Request { size: size_of::<Request>() as u32, spare: 0, id, mask };
+    // SAFETY: the kernel reads the request and writes at most `buffer.len()` bytes.
+    let result = unsafe { libc::syscall(SYS_STATMOUNT, &raw const request, buffer.as_mut_ptr(), buffer.len(), 0u32) };
+    checked(|| format!("statmount({id})"), result).map(drop)
+}
