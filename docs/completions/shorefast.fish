@@ -271,7 +271,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l host-pro
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l kubelet -d 'Also make a mounter for kubelet\'s --experimental-mounter-path'
-complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l systemd -d 'Also install and enable a systemd unit that clears away, at boot, what an unclean end left'
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l systemd -d 'Also install and enable systemd units: one clears away, at boot, what an unclean end left, one gives the images a mount of their own'
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l follow -d 'Go on: repair, and follow the directory of definitions, until ended'
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l dry-run -d 'Only say what would be done'
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -s h -l help -d 'Print help'

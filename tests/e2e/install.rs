@@ -135,14 +135,16 @@ fn systemd_accepts_generated_mount_units() {
 }
 
 #[test]
-fn systemd_accepts_the_unit() {
+fn systemd_accepts_the_units() {
     let Some(host) = host() else { return };
     if !Path::new("/usr/bin/systemd-analyze").exists() {
         return skip("systemd-analyze is not installed; run `cargo xtask setup`");
     }
     host.shorefast(&["install", "--systemd"]).succeeds();
-    let verified = run("/usr/bin/systemd-analyze", &["verify", "/etc/systemd/system/shorefast.service"]).succeeds();
-    assert_eq!(verified.stderr, "", "not a single complaint");
-    // What the unit runs can be run.
+    for unit in ["shorefast.service", "var-lib-shorefast.mount"] {
+        let verified = run("/usr/bin/systemd-analyze", &["verify", &format!("/etc/systemd/system/{unit}")]).succeeds();
+        assert_eq!(verified.stderr, "", "{unit}: not a single complaint");
+    }
+    // What the service runs can be run.
     run("/usr/local/lib/shorefast/shorefast", &["reconcile"]).succeeds();
 }

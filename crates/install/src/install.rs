@@ -97,7 +97,7 @@ mod tests {
             command: None,
             kubelet: Kubelet::Mounter,
             helpers: Vec::new(),
-            systemd: Systemd::Unit,
+            systemd: Systemd::Units,
             definitions: None,
         }
     }

@@ -1,27 +1,54 @@
-//! The systemd unit: at boot, before anybody mounts, it clears away what an unclean end left.
+//! The systemd units: at boot, before anybody mounts, one clears away what an unclean end left; another gives the images a mount of their own.
 
 use std::path::Path;
 
-pub const NAME: &str = "shorefast.service";
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    pub name: &'static str,
+    /// What `systemctl enable` would link it in.
+    pub wanted_by: &'static str,
+    pub text: String,
+}
 
-/// What `systemctl enable` would link, and to where.
-pub const WANTED_BY: &str = "multi-user.target.wants";
-
-pub fn text(binary: &Path) -> String {
-    WRITTEN.replace(USUAL, &binary.display().to_string())
+pub fn all(binary: &Path) -> [Unit; 2] {
+    [
+        Unit {
+            name: "shorefast.service",
+            wanted_by: "multi-user.target.wants",
+            text: SERVICE.replace(USUAL, &binary.display().to_string()),
+        },
+        Unit { name: "var-lib-shorefast.mount", wanted_by: "local-fs.target.wants", text: IMAGES.to_owned() },
+    ]
 }
 
 /// As it can be used where the program is in the usual place.
-const WRITTEN: &str = include_str!("../../../deploy/systemd/shorefast.service");
+const SERVICE: &str = include_str!("../../../deploy/systemd/shorefast.service");
 const USUAL: &str = "/usr/local/lib/shorefast/shorefast";
+const IMAGES: &str = include_str!("../../../deploy/systemd/var-lib-shorefast.mount");
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mount_unit;
 
     #[test]
-    fn the_unit_runs_the_installed_binary() {
-        let text = text(Path::new("/opt/shorefast/shorefast"));
-        assert!(text.contains("\nExecStart=/opt/shorefast/shorefast reconcile\n") && !text.contains(USUAL), "{text}");
+    fn the_service_runs_the_installed_binary() {
+        let [service, _] = all(Path::new("/opt/shorefast/shorefast"));
+        assert!(service.text.contains("\nExecStart=/opt/shorefast/shorefast reconcile\n") && !service.text.contains(USUAL), "{service:?}");
+    }
+
+    #[test]
+    fn the_mount_is_named_as_systemd_wants_it() {
+        let [_, images] = all(Path::new("/opt/shorefast/shorefast"));
+        let place = images.text.lines().find_map(|line| line.strip_prefix("Where=")).unwrap();
+        assert_eq!(mount_unit::name(Path::new(place)), images.name);
+    }
+
+    #[test]
+    fn each_is_enabled_where_it_says() {
+        for unit in all(Path::new("/x")) {
+            let wanted = unit.text.lines().find_map(|line| line.strip_prefix("WantedBy=")).unwrap();
+            assert_eq!(format!("{wanted}.wants"), unit.wanted_by, "{}", unit.name);
+        }
     }
 }

@@ -29,7 +29,7 @@ pub enum Kubelet {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Systemd {
-    Unit,
+    Units,
     Nothing,
 }
 
@@ -88,13 +88,14 @@ impl Wish {
             }
             items.extend(["mount", "umount"].map(|verb| link(Path::new(place::HELPERS).join(format!("{verb}.{fstype}")))));
         }
-        if self.systemd == Systemd::Unit {
-            let units = Path::new(place::UNITS);
-            let (unit, wants) = (units.join(unit::NAME), units.join(unit::WANTED_BY));
-            items.extend(directories(&wants));
-            let bytes = unit::text(&self.program()).into_bytes();
-            items.push(Item { path: unit.clone(), content: Content::File { bytes, mode: 0o644 } });
-            items.push(Item { path: wants.join(unit::NAME), content: Content::Link { to: unit } });
+        if self.systemd == Systemd::Units {
+            for unit in unit::all(&self.program()) {
+                let units = Path::new(place::UNITS);
+                let (path, wants) = (units.join(unit.name), units.join(unit.wanted_by));
+                items.extend(directories(&wants));
+                items.push(Item { path: path.clone(), content: Content::File { bytes: unit.text.into_bytes(), mode: 0o644 } });
+                items.push(Item { path: wants.join(unit.name), content: Content::Link { to: path } });
+            }
         }
         if let Some(Definitions { directory, files }) = &self.definitions {
             items.extend(directories(directory));

@@ -28,7 +28,8 @@ pub struct InstallArguments {
     /// Also make /sbin/mount.TYPE and umount.TYPE, which mount(8) and fstab use
     #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     helpers: Vec<String>,
-    /// Also install and enable a systemd unit that clears away, at boot, what an unclean end left
+    /// Also install and enable systemd units: one clears away, at boot, what an unclean end left, one gives the images a mount of
+    /// their own
     #[arg(long)]
     systemd: bool,
     /// Also put the client definitions of this directory, such as a mounted ConfigMap, among the host's;
@@ -160,7 +161,7 @@ fn wish(arguments: &InstallArguments, definitions: Option<Definitions>, host: &H
         command,
         kubelet: if arguments.kubelet { Kubelet::Mounter } else { Kubelet::Nothing },
         helpers: arguments.helpers.clone(),
-        systemd: if arguments.systemd { Systemd::Unit } else { Systemd::Nothing },
+        systemd: if arguments.systemd { Systemd::Units } else { Systemd::Nothing },
         definitions,
     })
 }
@@ -205,8 +206,8 @@ fn next_steps(wish: &Wish) -> String {
     if wish.kubelet == Kubelet::Mounter {
         text += &format!("next: start kubelet with --experimental-mounter-path={}\n", wish.directory.join("mounter").display());
     }
-    if wish.systemd == Systemd::Unit {
-        text += "next: systemctl daemon-reload\n";
+    if wish.systemd == Systemd::Units {
+        text += "next: systemctl daemon-reload && systemctl start var-lib-shorefast.mount\n";
     }
     text
 }
