@@ -87,6 +87,7 @@ pub fn household(root: Root<'_>, spec: &Spec, ids: Ids) -> Result<Household, Err
     }
 }
 
+/// Made by the launching process: a copy can be made only of mounts in one's own namespace. `home`: where that is.
 pub fn open<'a>(root: Root<'a>, rights: Rights, home: &Home) -> Result<Opened<'a>, Error> {
     match root {
         Root::Image { rootfs: path, etc } => {

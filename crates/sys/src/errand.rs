@@ -22,7 +22,6 @@ use rustix::net::{SendFlags, SocketFlags, SocketType};
 use rustix::process::Pid;
 
 use crate::error::{Error, Result, checked};
-use crate::mount;
 use crate::process::{Child, close_all_but, exit_now};
 use crate::statmount;
 
@@ -167,14 +166,15 @@ fn open_at_once(path: &Path, flags: OFlags) -> Option<OwnedFd> {
     is_for_us.then(|| open(ResolveFlags::NO_XDEV).or_else(elsewhere))?
 }
 
-/// Whether what this is on waits for nobody but this machine: on a block device, or one of those that have none.
+/// Whether what this is on waits for nobody but this machine: on a block device, or one of those that have none. The kernel knows; the
+/// filesystem is not asked.
 fn is_local(opened: BorrowedFd<'_>) -> bool {
     const BTRFS: u64 = 0x9123_683e;
     const OVERLAYFS: u64 = 0x794c_7630;
     const TMPFS: u64 = 0x0102_1994;
     const ZFS: u64 = 0x2fc1_2fc1;
-    let is_known = |id| statmount::magic(id).is_ok_and(|magic| [BTRFS, OVERLAYFS, TMPFS, ZFS].contains(&magic));
-    mount::identify(opened).is_ok_and(|on| on.major != 0 || (on.unique && is_known(on.id)))
+    let on = statmount::id_of(opened).and_then(|mount| statmount::superblock(mount).ok());
+    on.is_some_and(|on| on.major != 0 || [BTRFS, OVERLAYFS, TMPFS, ZFS].contains(&on.magic))
 }
 
 /// Reads a file, a pipe included, to its end, up to `limit` bytes and one more.
@@ -430,7 +430,8 @@ mod tests {
     #[test]
     fn nobody_is_sent_to_a_filesystem_in_memory() {
         let dev = rustix::fs::open("/dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let can_tell = mount::identify(dev.as_fd()).unwrap().unique;
+        let can_tell = statmount::id_of(dev.as_fd()).is_some();
         assert_eq!(open_at_once(Path::new("/dev"), OFlags::PATH).is_some(), can_tell);
+        assert_eq!(can_tell.then(|| crate::mount::identify(dev.as_fd()).unwrap().id), statmount::id_of(dev.as_fd()));
     }
 }

@@ -1,6 +1,7 @@
 //! statmount(2), Linux 6.8: what the kernel knows of one mount. No filesystem is asked, and the price is the same on every host.
 
 use std::ffi::OsString;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
@@ -21,7 +22,8 @@ const SYS_STATMOUNT: libc::c_long = 457;
 const STATMOUNT_SB_BASIC: u64 = 0x1;
 const STATMOUNT_MNT_POINT: u64 = 0x10;
 
-// In `struct statmount`: where the filesystem's number is, where the offset of the mount point's text is, and where texts start.
+// In `struct statmount`: where the filesystem's numbers are, where the offset of the mount point's text is, and where texts start.
+const MAJOR_AT: usize = 16;
 const MAGIC_AT: usize = 24;
 const POINT_AT: usize = 108;
 const TEXTS_AT: usize = 512;
@@ -43,12 +45,40 @@ pub(crate) fn point(id: u64) -> Result<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec(text[..end].to_vec())))
 }
 
-/// The number by which its kind of filesystem is known, as in statfs(2).
-pub(crate) fn magic(id: u64) -> Result<u64> {
+/// What is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    /// Of the block device that it is on; 0: of none.
+    pub(crate) major: u32,
+    /// By which its kind is known, as in statfs(2).
+    pub(crate) magic: u64,
+}
+
+pub(crate) fn superblock(id: u64) -> Result<Superblock> {
     let mut buffer = [0u8; TEXTS_AT];
     ask(id, STATMOUNT_SB_BASIC, &mut buffer)?;
+    let major = buffer[MAJOR_AT..].first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
     let magic = buffer[MAGIC_AT..].first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
-    magic.ok_or_else(|| Error::new(format!("statmount({id})"), Errno::PROTO))
+    let both = major.zip(magic).map(|(major, magic)| Superblock { major, magic });
+    both.ok_or_else(|| Error::new(format!("statmount({id})"), Errno::PROTO))
+}
+
+/// The unique id of the mount that a file is on (Linux 6.12), without asking its filesystem, as statx(2) would.
+pub(crate) fn id_of(file: BorrowedFd<'_>) -> Option<u64> {
+    /// The kernel's `struct file_handle`, without room for a handle.
+    #[repr(C)]
+    struct Handle {
+        bytes: u32,
+        kind: i32,
+    }
+    const AT_HANDLE_MNT_ID_UNIQUE: i32 = 0x1;
+    const AT_HANDLE_FID: i32 = 0x200;
+    let (mut handle, mut id) = (Handle { bytes: 0, kind: 0 }, 0u64);
+    let flags = libc::AT_EMPTY_PATH | AT_HANDLE_FID | AT_HANDLE_MNT_ID_UNIQUE;
+    // SAFETY: an empty C string; the kernel writes a handle's head, and no more since it says there is no room, and one id.
+    let result = unsafe { libc::syscall(libc::SYS_name_to_handle_at, file.as_raw_fd(), c"".as_ptr(), &raw mut handle, &raw mut id, flags) };
+    // That there is no room for the rest is the answer that was wanted.
+    checked(String::new, result).is_err_and(|error| error.errno() == Errno::OVERFLOW).then_some(id)
 }
 
 fn ask(id: u64, mask: u64, buffer: &mut [u8]) -> Result<()> {
