@@ -387,3 +387,20 @@ fn a_target_behind_a_dead_mount_is_refused_in_time() {
     scene.unmount("after", Fault::Paused);
     scene.nothing_is_left();
 }
+
+/// The root of a mount whose server is dead is a place like any other: nobody needs to be asked about it.
+#[test]
+#[ignore = "needs a kernel with NFS"]
+fn a_target_that_is_a_dead_nfs_mount_is_mounted_on_in_time() {
+    let Some(scene) = nfs() else { return };
+    scene.mount_in_peace();
+    scene.happen(Fault::Cut);
+    let client = Client::named("tmpfs");
+    let request = Request::new(&client, "tmpfs", "none", &scene.target);
+    let ran = scene.host.shorefast(&request.arguments(Way::Directory, &["--timeout", ALLOWED])).succeeds();
+    assert!(ran.took < MOUNT_WITHIN, "{:?}", ran.took);
+    assert_eq!(mountinfo::at(&scene.target).len(), 2);
+    rustix::mount::unmount(&scene.target, rustix::mount::UnmountFlags::NOFOLLOW).expect("nobody uses it");
+    scene.unmount("after", Fault::Cut);
+    scene.nothing_is_left();
+}
