@@ -206,12 +206,6 @@ mod tests {
             (false, "a b c"),
             (false, ""),
         ];
-        for (is_short, line) in rows {
-            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-            let short = Words::usual(&words).map(|words| format!("{words:?}"));
-            let long = Words::try_parse_from(&words).ok().map(|words| format!("{words:?}"));
-            assert_eq!(short.is_some(), is_short, "{line}");
-            assert!(short.is_none() || short == long, "{line}: {short:?}, {long:?}");
-        }
+        usual::reads_what_clap_reads(Words::usual, &rows);
     }
 }

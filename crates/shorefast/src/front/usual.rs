@@ -63,3 +63,15 @@ pub fn value(reader: &mut lexopt::Parser) -> Option<OsString> {
     let is_usual = |value: &OsStr| !value.is_empty() && !value.as_bytes().starts_with(b"-");
     reader.value().ok().filter(|value| is_usual(value))
 }
+
+/// Each row: whether the short way is taken, and what is said.
+#[cfg(test)]
+pub fn reads_what_clap_reads<W: clap::Parser + std::fmt::Debug>(usual: impl Fn(&[OsString]) -> Option<W>, rows: &[(bool, &str)]) {
+    for (is_short, line) in rows {
+        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let short = usual(&words).map(|words| format!("{words:?}"));
+        let long = W::try_parse_from(&words).ok().map(|words| format!("{words:?}"));
+        assert_eq!(short.is_some(), *is_short, "{line}");
+        assert!(short.is_none() || short == long, "{line}: {short:?}, {long:?}");
+    }
+}
