@@ -37,6 +37,11 @@ pub(crate) struct Scenarios {
 }
 
 impl Scenarios {
+    /// The one that was heard last.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
+    }
+
     /// A test program says `test NAME ... ok`; what a test itself prints may come between.
     pub(crate) fn read(&mut self, line: &str) {
         let line = line.trim_end();
