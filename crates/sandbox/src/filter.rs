@@ -38,7 +38,10 @@ const BROKERED: &[c_long] = &[SYS_mount, SYS_umount2];
 /// Missing, so that programs take the older way that we know: the new mount API (util-linux 2.39
 /// falls back to mount(2)), clone3 (its flags are in memory, where a filter cannot look; glibc
 /// falls back to clone), two that only read what mountinfo shows too, and keys: the caller's
-/// session keyring is not the client's (without any, mount.ceph hands its key to mount(2)).
+/// session keyring is not the client's (without any, mount.ceph hands its key to mount(2)). And
+/// restartable sequences, which glibc registers for nearly nothing: the kernel then writes to every
+/// thread each time it gets a processor. A daemon without them answers sooner by about as much as
+/// the filter costs its calls.
 const MISSING: &[c_long] = &[
     SYS_fsopen,
     SYS_fsconfig,
@@ -57,6 +60,7 @@ const MISSING: &[c_long] = &[
     SYS_add_key,
     SYS_request_key,
     SYS_keyctl,
+    SYS_rseq,
 ];
 
 /// Refused: what no mount client needs.

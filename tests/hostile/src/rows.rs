@@ -388,6 +388,7 @@ pub(crate) static ALL: &[Row] = &[
     // The kernel.
     batch("loads-bpf", "a bpf map and a bpf program", |_| kernel::loads_programs()),
     batch("sets-up-io-uring", "an io_uring, whose operations no filter sees", |_| kernel::sets_up_io_uring()),
+    batch("registers-rseq", "memory that the kernel writes to with each switch", |_| kernel::registers_restartable_sequences()),
     batch("opens-perf", "a perf event", |_| kernel::opens_perf()),
     batch("handles-page-faults", "a userfaultfd", |_| kernel::handles_page_faults()),
     batch("loads-modules", "init_module and finit_module", |_| kernel::loads_modules()),

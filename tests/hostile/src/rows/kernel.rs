@@ -34,6 +34,21 @@ pub(super) fn sets_up_io_uring() -> Outcome {
     harm_if_ok(sys::call(libc::SYS_io_uring_setup, [4, at_mut(&mut parameters)]), "an io_uring")
 }
 
+/// A C library may have done that for this thread already: any answer but that the call is missing says that it could.
+pub(super) fn registers_restartable_sequences() -> Outcome {
+    const SIGNATURE: usize = 0x5305_3053;
+    #[repr(align(32))]
+    struct Area {
+        _the_kernels: [u8; 32],
+    }
+    // It would write to it for as long as the thread lives.
+    let area = Box::leak(Box::new(Area { _the_kernels: [0; 32] }));
+    match sys::call(libc::SYS_rseq, [at_mut(area), size_of::<Area>(), 0, SIGNATURE]) {
+        Err(errno @ Errno(libc::ENOSYS)) => refused(errno.to_string()),
+        _ => succeeded("restartable sequences, or had them already"),
+    }
+}
+
 /// Counting one's own clock is the least that perf offers.
 pub(super) fn opens_perf() -> Outcome {
     let mut attributes = [0u64; 17];
