@@ -6,6 +6,7 @@ mod bench;
 mod bench_kernels;
 mod ceph;
 mod dead_servers;
+mod filtered;
 mod fuzz;
 mod generate;
 mod guest;
@@ -74,6 +75,9 @@ enum Chore {
     Hot,
     /// Write man pages and completions
     Generate(generate::Args),
+    /// Run a command under a seccomp filter that allows everything: what the bench compares with
+    #[command(hide = true)]
+    Filtered(filtered::Args),
     /// End the guest machine that this runs in; the last thing that its init does
     #[command(hide = true)]
     PowerOff,
@@ -105,6 +109,7 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::BenchKernels(args) => return bench_kernels::run(args),
         Chore::Hot => return hot::run(),
         Chore::Generate(args) => generate::run(args)?,
+        Chore::Filtered(args) => return filtered::run(args),
         Chore::PowerOff => guest::power_off()?,
     }
     Ok(ExitCode::SUCCESS)

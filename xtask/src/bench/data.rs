@@ -1,5 +1,5 @@
-//! Reading and writing through a mount: the sandbox should be nowhere in the way. Native and sandboxed bindfs serve the same
-//! directory at the same time, and fio uses them in turn.
+//! Reading and writing through a mount: the sandbox should be nowhere in the way. In each round the ways mount the same directory
+//! anew, since no two processes lie in memory alike, and fio uses their mounts in turn.
 
 use std::fs;
 use std::io;
@@ -8,13 +8,15 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use shorefast_tests::Host;
 
 use super::calm::Calm;
 use super::filesystem::Filesystem;
-use super::numbers::{Goal, Measured, NATIVE, SHOREFAST, Series, Unit, paired_ratio};
-use super::way::Way;
+use super::numbers::{Goal, Interval, Limit, Measured, SHOREFAST, Series, Unit, paired_ratio};
+use super::rounds;
+use super::way::{Live, Way};
 use crate::process;
 
 const FILE: &str = "data";
@@ -37,43 +39,58 @@ const PATTERNS: [Pattern; 4] = [
     Pattern { name: "random write, 4 KiB", rw: "randwrite", direction: "write", block: "4k", amount: "20m" },
 ];
 
+/// The most calls for the least work, where the scheduler wants it: the same mount takes twice as long in one run as in another.
+const ANYWHERE: Pattern = Pattern { name: "random read, 4 KiB, any processor", ..PATTERNS[2] };
+
 pub(super) fn measure(host: &Host, n: usize) -> Result<Measured> {
-    let calm = Calm::now();
     let filesystem = Filesystem::bindfs(host);
     prepare(&Path::new(&filesystem.source).join(FILE)).context("cannot prepare the file")?;
-    let targets = [(NATIVE, host.directory("native")), (SHOREFAST, host.directory("shorefast"))];
-    let [native, shorefast] = [Way::native(&filesystem, &targets[0].1), Way::shorefast(host, &filesystem, &targets[1].1)];
-    let live = [native.mount()?, shorefast.mount()?];
+    let targets = ["native", "again", "filtered", "shorefast"].map(|name| host.directory(name));
+    let native = Way::native(&filesystem, &targets[0]);
+    let native_again = Way::native_again(&filesystem, &targets[1]);
+    let filtered = Way::filtered(&filesystem, &targets[2])?;
+    let shorefast = Way::shorefast(host, &filesystem, &targets[3]);
 
-    let mut series = Vec::new();
-    let mut goals = Vec::new();
+    let for_comparison = |noise| Limit::None(Some(noise));
+    let mut series = ANYWHERE.measure(&[&native, &native_again, &shorefast], n)?;
+    let mut goals = compare(&series, |_, noise| for_comparison(noise));
+    stay_on_one_processor().context("cannot stay on one processor")?;
     for pattern in &PATTERNS {
-        let mut pair = [Series::new(pattern.name, NATIVE), Series::new(pattern.name, SHOREFAST)];
-        for round in 0..=n {
-            for turn in 0..2 {
-                let index = (round + turn) % 2;
-                let value = pattern.run(&targets[index].1)?;
-                if round > 0 {
-                    pair[index].values.push(value); // the first round only warms up
-                }
-            }
-        }
-        eprintln!("{}: {n} rounds", pattern.name);
-        let (reached, limit) = paired_ratio(&pair[1], &pair[0]);
-        goals.push(Goal { what: format!("{}: shorefast ÷ native", pattern.name), reached, limit, unit: "×".to_owned() });
-        series.extend(pair);
+        let measured = pattern.measure(&[&native, &filtered, &shorefast], n)?;
+        goals.extend(compare(&measured, |way, noise| if way == SHOREFAST { Limit::OneWithinNoise(noise) } else { for_comparison(noise) }));
+        series.extend(measured);
     }
-    live.into_iter().try_for_each(|live| live.end())?;
-    calm.wait()?;
     Ok(Measured {
         title: "Data: reading and writing through bindfs".to_owned(),
-        note: "Mean time of one read or write in a run of fio (direct, one at a time); the goal compares round by round, with \
-               the interval of 95 % for the median."
+        note: "Mean time of one read or write in a run of fio (direct, one at a time); the goals compare round by round, with \
+               the interval of 95 % for the median. fio and the daemons are on one processor, where the luck of who runs where \
+               is left out; how much it is, native says against itself on any processor. `filtered` is the host's own bindfs \
+               under a seccomp filter that allows everything."
             .to_owned(),
         unit: Unit::Microseconds,
         series,
         goals,
     })
+}
+
+/// Each way with the first.
+fn compare(measured: &[Series], limit: impl Fn(&str, Interval) -> Limit) -> Vec<Goal> {
+    let (base, others) = measured.split_first().expect("something was measured");
+    let compare = |other: &Series| {
+        let (reached, noise) = paired_ratio(other, base);
+        let what = format!("{}: {} ÷ {}", other.what, other.way, base.way);
+        Goal { what, reached, limit: limit(&other.way, noise), unit: "×".to_owned() }
+    };
+    others.iter().map(compare).collect()
+}
+
+/// With all that we start from now on.
+fn stay_on_one_processor() -> io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let mut one = CpuSet::new();
+    // Not the first if there are others: it handles most interrupts.
+    (0..CpuSet::MAX_CPU).rev().find(|processor| allowed.is_set(*processor)).into_iter().for_each(|last| one.set(last));
+    Ok(sched_setaffinity(None, &one)?)
 }
 
 /// Everybody may write to it: a client without privilege is nobody in particular.
@@ -83,6 +100,24 @@ fn prepare(file: &Path) -> io::Result<()> {
 }
 
 impl Pattern {
+    fn measure(&self, ways: &[&Way], n: usize) -> Result<Vec<Series>> {
+        let calm = Calm::now();
+        let mut series: Vec<_> = ways.iter().map(|way| Series::new(self.name, way.name)).collect();
+        for round in 0..=n {
+            let live = ways.iter().map(|way| way.mount()).collect::<Result<Vec<_>>>()?;
+            for index in rounds::order(round, (0..ways.len()).collect()) {
+                let value = self.run(ways[index].target())?;
+                if round > 0 {
+                    series[index].values.push(value); // the first round only warms up
+                }
+            }
+            live.into_iter().try_for_each(Live::end)?;
+            calm.wait()?;
+        }
+        eprintln!("{}: {n} rounds", self.name);
+        Ok(series)
+    }
+
     /// The mean time of one operation, in microseconds. Direct, so that every operation asks the daemon.
     fn run(&self, target: &Path) -> Result<f64> {
         let answer = process::output(

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::machine::Machine;
-use super::numbers::{Goal, Limit, Measured, NATIVE, Series, Unit, Verdict, ratio};
+use super::numbers::{Goal, Interval, Limit, Measured, NATIVE, Series, Unit, Verdict, ratio};
 
 pub(super) fn heading(machine: &Machine) -> String {
     let Machine { command, kernel, processors, memory, date, load, binary } = machine;
@@ -40,11 +40,12 @@ fn goal_row(goal: &Goal) -> String {
         "" => format!("{value}"),
         unit => format!("{value:.2} {unit}"),
     };
+    let within = |Interval { low, high }| format!("{} ({low:.2}–{high:.2})", number(goal.reached));
     let (limit, reached) = match goal.limit {
         Limit::AtMost(limit) => (format!("≤ {}", number(limit)), number(goal.reached)),
         Limit::AtLeast(limit) => (format!("≥ {}", number(limit)), number(goal.reached)),
-        Limit::None => ("–".to_owned(), number(goal.reached)),
-        Limit::OneWithinNoise { low, high } => ("1.00 × within noise".to_owned(), format!("{} ({low:.2}–{high:.2})", number(goal.reached))),
+        Limit::OneWithinNoise(noise) => ("1.00 × within noise".to_owned(), within(noise)),
+        Limit::None(noise) => ("–".to_owned(), noise.map_or_else(|| number(goal.reached), within)),
     };
     let verdict = match goal.verdict() {
         Verdict::Met => "met",
@@ -75,8 +76,9 @@ mod tests {
             goals: vec![
                 goal(2.5, Limit::AtMost(2.0), "×"),
                 goal(100.0, Limit::AtLeast(100.0), ""),
-                goal(1.01, Limit::OneWithinNoise { low: 0.99, high: 1.03 }, "×"),
-                goal(1.5, Limit::None, "×"),
+                goal(1.01, Limit::OneWithinNoise(Interval { low: 0.99, high: 1.03 }), "×"),
+                goal(1.5, Limit::None(None), "×"),
+                goal(1.5, Limit::None(Some(Interval { low: 1.2, high: 1.6 })), "×"),
             ],
         };
         let text = section(&measured);
@@ -87,6 +89,7 @@ mod tests {
             "| g | ≥ 100 | 100 | met |",
             "| g | 1.00 × within noise | 1.01 × (0.99–1.03) | met |",
             "| g | – | 1.50 × | for comparison |",
+            "| g | – | 1.50 × (1.20–1.60) | for comparison |",
         ] {
             assert!(text.lines().any(|own| own == line), "no `{line}` in:\n{text}");
         }

@@ -35,7 +35,7 @@ fn once(way: &Way, calm: &Calm) -> Result<f64> {
 }
 
 /// All orders of `members`, one per round, then again from the first.
-fn order(round: usize, mut members: Vec<usize>) -> Vec<usize> {
+pub(super) fn order(round: usize, mut members: Vec<usize>) -> Vec<usize> {
     let mut rest = round;
     let mut order = Vec::with_capacity(members.len());
     while !members.is_empty() {

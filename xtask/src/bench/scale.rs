@@ -63,7 +63,7 @@ fn growth(series: &[Series], place: Where) -> Goal {
         reached: growth(SHOREFAST),
         limit: match place {
             Where::Elsewhere | Where::BesideImagesApart => Limit::AtMost(1.2),
-            Where::BesideImages | Where::PeersOfTarget => Limit::None,
+            Where::BesideImages | Where::PeersOfTarget => Limit::None(None),
         },
         unit: "×".to_owned(),
     }

@@ -1,5 +1,6 @@
 //! One way to mount: a command line, timed from its start until the mount can be used, and how it is undone.
 
+use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
@@ -14,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use shorefast_tests::Host;
 
 use super::filesystem::Filesystem;
-use super::numbers::{NATIVE, SHOREFAST};
+use super::numbers::{FILTERED, NATIVE, NATIVE_AGAIN, SHOREFAST};
 
 /// No mount takes longer, in no way.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,6 +50,18 @@ pub(super) struct Live<'a> {
 impl Way {
     pub(super) fn native(filesystem: &Filesystem, target: &Path) -> Self {
         Self::new(NATIVE, filesystem.native(target), Life::Returns, target)
+    }
+
+    /// The same once more: by how much one way seems to be slower than itself.
+    pub(super) fn native_again(filesystem: &Filesystem, target: &Path) -> Self {
+        Self::new(NATIVE_AGAIN, filesystem.native(target), Life::Returns, target)
+    }
+
+    /// The host's own client, with a seccomp filter, which does nothing: what any sandbox costs.
+    pub(super) fn filtered(filesystem: &Filesystem, target: &Path) -> Result<Self> {
+        let ourselves = env::current_exe().context("cannot find ourselves")?;
+        let words = [ourselves.into(), "filtered".into()].into_iter().chain(filesystem.native(target)).collect();
+        Ok(Self::new(FILTERED, words, Life::Returns, target))
     }
 
     pub(super) fn shorefast(host: &Host, filesystem: &Filesystem, target: &Path) -> Self {
@@ -121,6 +134,10 @@ impl Way {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         Ok(command)
+    }
+
+    pub(super) fn target(&self) -> &Path {
+        &self.target
     }
 
     pub(super) fn unmount(&self) -> Result<()> {
