@@ -61,7 +61,7 @@ pub fn compile(rules: &[Rule], newest: libc::c_long) -> Vec<sock_filter> {
         load(NUMBER_OFFSET),
         Step::Test { test: BPF_JGE, k: newest as u32 + 1, yes: missing, no: To::Next },
     ];
-    steps.extend(search(&ranges(rules)));
+    search(&ranges(rules), &mut steps);
     assemble(&steps)
 }
 
@@ -180,31 +180,31 @@ fn test(when: &When, applies: To, otherwise: To) -> Vec<Step> {
 }
 
 /// Finds the loaded number among sorted ranges.
-fn search(ranges: &[Range]) -> Vec<Step> {
+fn search(ranges: &[Range], steps: &mut Vec<Step>) {
     let allow = To::Verdict(Verdict::Allow);
     match ranges {
-        [] => vec![Step::Test { test: BPF_JGE, k: 0, yes: allow, no: allow }],
+        [] => steps.push(Step::Test { test: BPF_JGE, k: 0, yes: allow, no: allow }),
         [Range { first, last, fate }] => {
-            let (found, steps) = match fate {
+            let (found, tests) = match fate {
                 Fate::Always(verdict) => (To::Verdict(*verdict), &[][..]),
-                Fate::ByArguments(steps) => (To::Next, &steps[..]),
+                Fate::ByArguments(tests) => (To::Next, &tests[..]),
             };
-            let mut all = if first == last {
-                vec![Step::Test { test: BPF_JEQ, k: *first, yes: found, no: allow }]
+            if first == last {
+                steps.push(Step::Test { test: BPF_JEQ, k: *first, yes: found, no: allow });
             } else {
-                vec![
-                    Step::Test { test: BPF_JGE, k: *first, yes: To::Next, no: allow },
-                    Step::Test { test: BPF_JGE, k: *last + 1, yes: allow, no: found },
-                ]
-            };
-            all.extend(steps);
-            all
+                steps.push(Step::Test { test: BPF_JGE, k: *first, yes: To::Next, no: allow });
+                steps.push(Step::Test { test: BPF_JGE, k: *last + 1, yes: allow, no: found });
+            }
+            steps.extend(tests);
         }
         _ => {
             let (low, high) = ranges.split_at(ranges.len() / 2);
-            let below = search(low);
-            let over = Step::Test { test: BPF_JGE, k: high[0].first, yes: To::Over(below.len()), no: To::Next };
-            [over].into_iter().chain(below).chain(search(high)).collect()
+            let here = steps.len();
+            let fork = |below| Step::Test { test: BPF_JGE, k: high[0].first, yes: To::Over(below), no: To::Next };
+            steps.push(fork(0));
+            search(low, steps);
+            steps[here] = fork(steps.len() - here - 1);
+            search(high, steps);
         }
     }
 }
