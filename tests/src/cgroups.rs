@@ -33,7 +33,8 @@ pub struct Group {
 
 impl Group {
     pub fn make() -> Self {
-        let name = format!("test-{}", std::process::id());
+        // Each test has a thread of its own.
+        let name = format!("test-{}", rustix::thread::gettid().as_raw_nonzero());
         let mut directories = Vec::new();
         for hierarchy in hierarchies() {
             let directory = hierarchy.join(&name);

@@ -15,7 +15,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
-use rustix::process::{WaitId, WaitIdOptions};
 use shorefast_sandbox::cgroup;
 use shorefast_sys as sys;
 use sys::call;
@@ -55,10 +54,8 @@ pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, 
             sys::process::exit_now(2)
         }
         Fork::Parent(child) => {
-            let ended = rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED));
-            let status = call(|| "waitid()".into(), ended).map_err(fail)?.and_then(|status| status.exit_status());
             // Killed by a signal: the system's fault, as far as our caller can tell.
-            Ok(Some(ExitCode(status.and_then(|code| u8::try_from(code).ok()).unwrap_or(2))))
+            Ok(Some(ExitCode(child.wait().map_err(fail)?.unwrap_or(2))))
         }
     }
 }

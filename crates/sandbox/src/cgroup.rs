@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
+use sys::process::Fork;
 
 use crate::error::Error;
 
@@ -139,17 +142,45 @@ impl Cgroup {
     }
 }
 
-/// Takes this process, and all that it starts from now on, out of whatever groups its caller is in: a service's end must not be
-/// the end of a mount that it asked for. As far as the hierarchies here can be written to. The first move costs some ten
-/// milliseconds, because the kernel waits for every processor; without being in a group it costs a few reads.
+/// Takes this process, which has one thread, and all that it starts from now on, out of whatever groups its caller is in: a service's
+/// end must not be the end of a mount that it asked for. As far as the hierarchies here can be written to.
+///
+/// Before the kernel moves a process, it waits for every processor, some ten milliseconds. A thread that moves itself waits for
+/// nobody; that is for v1. A new process can be started where it belongs; that is for v2, so it is a child that returns from here.
 pub fn leave_callers() {
+    sys::process::assert_single_threaded();
     let membership = fs::read_to_string("/proc/thread-self/cgroup").unwrap_or_default();
     let mut hierarchies = None;
     for (controllers, _) in membership.lines().filter_map(self::membership).filter(|(_, path)| *path != "/") {
         let hierarchies = hierarchies.get_or_insert_with(self::hierarchies);
         // The root of a hierarchy may hold processes beside groups, also with v2, and limits nothing.
-        if let Some(hierarchy) = hierarchies.iter().find(|hierarchy| hierarchy.is_of(controllers)) {
-            let _ = fs::write(hierarchy.mount_point.join("cgroup.procs"), "0");
+        match hierarchies.iter().find(|hierarchy| hierarchy.is_of(controllers)) {
+            Some(Hierarchy { is_v2: true, mount_point, .. }) => {
+                go_on_in(mount_point).unwrap_or_else(|_| enter(mount_point, "cgroup.procs"))
+            }
+            Some(Hierarchy { is_v2: false, mount_point, .. }) => enter(mount_point, "tasks"),
+            None => {}
+        }
+    }
+}
+
+fn enter(group: &Path, members: &str) {
+    let _ = fs::write(group.join(members), "0");
+}
+
+/// As a child in that group. This process waits for it, and ends as it does; if something ends this process, that is the child's end, too.
+fn go_on_in(group: &Path) -> sys::Result<()> {
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let group = sys::call(|| format!("open({group:?})"), rustix::fs::open(group, directory, Mode::empty()))?;
+    match sys::process::fork_into(group.as_fd())? {
+        Fork::Child => {
+            let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+            Ok(())
+        }
+        Fork::Parent(child) => {
+            // Killed by a signal: the system's fault, as far as our caller can tell.
+            let code = child.wait().ok().flatten().unwrap_or(2);
+            sys::process::exit_now(code.into())
         }
     }
 }

@@ -60,6 +60,14 @@ impl Child {
         }
     }
 
+    /// Waits for its end, which it is trusted to come to: with what it exited. `None`: a signal ended it.
+    pub fn wait(&self) -> Result<Option<u8>> {
+        let pidfd = || rustix::process::WaitId::PidFd(self.pidfd.as_fd());
+        let ended = rustix::io::retry_on_intr(|| rustix::process::waitid(pidfd(), rustix::process::WaitIdOptions::EXITED));
+        let status = crate::call(|| "waitid()".into(), ended)?.and_then(|status| status.exit_status());
+        Ok(status.and_then(|code| u8::try_from(code).ok()))
+    }
+
     /// Forgets a process that has ended.
     pub(crate) fn reap(&self) {
         let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOHANG;
@@ -73,18 +81,31 @@ const TO_DIE: Duration = Duration::from_secs(2);
 /// Forks, the child in fresh namespaces. Must be called while the process has one thread: the
 /// child goes on with a copy of it, allocator and all.
 pub fn fork(fresh: Fresh) -> Result<Fork> {
+    fork_with(fresh.bits(), None)
+}
+
+/// Forks, the child in a control group (v2). As for [`fork`], one thread only.
+///
+/// A process that is there already would be moved only after the kernel has waited for every processor.
+pub fn fork_into(group: BorrowedFd<'_>) -> Result<Fork> {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000; // libc has it as an int, which it is too large for
+    fork_with(CLONE_INTO_CGROUP, Some(group))
+}
+
+fn fork_with(flags: u64, group: Option<BorrowedFd<'_>>) -> Result<Fork> {
     assert_single_threaded();
     let mut pidfd: libc::c_int = -1;
     // SAFETY: clone_args is plain integers, for which all zeroes is a valid value.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.flags = libc::CLONE_PIDFD as u64 | fresh.bits();
+    args.flags = libc::CLONE_PIDFD as u64 | flags;
     args.pidfd = &raw mut pidfd as u64;
     args.exit_signal = libc::SIGCHLD as u64;
+    args.cgroup = group.map_or(0, |group| group.as_raw_fd() as u64);
     // SAFETY: without CLONE_VM this is fork(): the child gets a copy of everything, and there is
     // one thread (asserted above), so no lock is held by a thread that the child lacks. The
     // kernel writes one int to `pidfd`, which outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
-    let pid = checked(|| format!("clone3({fresh:?})"), result)?;
+    let pid = checked(|| format!("clone3({flags:#x})"), result)?;
     let Some(pid) = Pid::from_raw(pid as i32) else {
         return Ok(Fork::Child);
     };
@@ -169,7 +190,8 @@ pub fn read_memory(tid: i32, address: u64, to: &mut [u8]) -> Result<()> {
     if copied == to.len() as libc::c_long { Ok(()) } else { Err(Error::new(text(), rustix::io::Errno::FAULT)) }
 }
 
-fn assert_single_threaded() {
+/// In test builds; a release takes it for granted.
+pub fn assert_single_threaded() {
     #[cfg(debug_assertions)]
     {
         let threads = || std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
@@ -178,7 +200,7 @@ fn assert_single_threaded() {
         while threads() > 1 && Instant::now() < patience {
             std::thread::yield_now();
         }
-        assert_eq!(threads(), 1, "fork() with threads alive");
+        assert_eq!(threads(), 1, "other threads are alive");
     }
 }
 

@@ -8,8 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use shorefast_tests::cgroups::Group;
+use shorefast_tests::command::{self, Running};
 use shorefast_tests::servers::Gluster;
-use shorefast_tests::{Host, Ran, command, mountinfo, wait};
+use shorefast_tests::{Host, Ran, mountinfo, wait};
 
 use crate::{script, text, with_image};
 
@@ -18,6 +19,14 @@ fn call<S: AsRef<OsStr>>(mounter: &Path, arguments: &[S]) -> Ran {
     let mut command = Command::new(mounter);
     command.args(arguments);
     command::finish(command)
+}
+
+/// As kubelet calls it where it is a service.
+fn called_in(service: &Group, mounter: &Path, arguments: &[&str]) -> Command {
+    let words = service.run();
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg(mounter).args(arguments);
+    command
 }
 
 #[test]
@@ -101,10 +110,7 @@ fn what_serves_a_mount_outlives_the_service_that_asked_for_it() {
     let (source, target) = (host.directory("source"), host.directory("target"));
     host.settle();
     let kubelet = Group::make();
-    let words = kubelet.run();
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).arg(&mounter).args(["mount", "-t", "bindfs", text(&source), text(&target)]);
-    command::finish(command).succeeds();
+    command::finish(called_in(&kubelet, &mounter, &["mount", "-t", "bindfs", text(&source), text(&target)])).succeeds();
 
     let ours: Vec<_> = shorefast_tests::processes::on_this_network();
     assert!(ours.len() >= 3, "a keeper, an init and a daemon: {ours:?}");
@@ -115,6 +121,27 @@ fn what_serves_a_mount_outlives_the_service_that_asked_for_it() {
     fs::write(source.join("file"), "still there").expect("the source can be written to");
     assert_eq!(fs::read(target.join("file")).expect("the mount is served"), b"still there");
     command::run(&["umount", text(&target)]);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn in_a_services_group_it_fails_and_ends_as_anywhere() {
+    let Some(host) = Host::new() else { return };
+    let mounter = host.install("kubernetes/mounter");
+    let target = host.directory("target");
+    let arguments = ["mount", "-t", "script", "none", text(&target)];
+    let kubelet = Group::make();
+    host.define("script", &script("echo no such export >&2; exit 1"));
+    host.settle();
+    let ran = command::finish(called_in(&kubelet, &mounter, &arguments)).exits(32);
+    assert!(ran.stderr.contains("no such export"), "{}", ran.stderr);
+
+    host.define("script", &script("exec sleep 1000"));
+    let mut running = Running::start(called_in(&kubelet, &mounter, &arguments));
+    host.wait_for_client("sleep");
+    running.kill();
+    assert_eq!(running.finish().code, None);
+    host.shorefast(&["reconcile"]).succeeds();
     host.assert_nothing_left();
 }
 
