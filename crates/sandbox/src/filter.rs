@@ -40,8 +40,8 @@ const BROKERED: &[c_long] = &[SYS_mount, SYS_umount2];
 /// falls back to clone), two that only read what mountinfo shows too, and keys: the caller's
 /// session keyring is not the client's (without any, mount.ceph hands its key to mount(2)). And
 /// restartable sequences, which glibc registers for nearly nothing: the kernel then writes to every
-/// thread each time it gets a processor. A daemon without them answers sooner by about as much as
-/// the filter costs its calls.
+/// thread each time it gets a processor. A daemon without them answers sooner by more than half of
+/// what the filter costs its calls.
 const MISSING: &[c_long] = &[
     SYS_fsopen,
     SYS_fsconfig,
