@@ -88,7 +88,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l client-imag
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-entries -d 'Refuse images with more files' -r
-complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l json -d 'A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, since}'
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l json -d 'A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, covered, namespace, since}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l root -d 'Where unpacked images are kept' -r -F

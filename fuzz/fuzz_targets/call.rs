@@ -76,6 +76,8 @@ fn policy(rules: &Rules) -> Policy {
         owner: OWNER,
         services: Vec::new(),
         source_seen_as: rules.alias.then(|| SourceAlias { inside: b"/shorefast/source".to_vec(), outside: b"/srv/data".to_vec() }),
+        asked: Default::default(),
+        kernel_options: Vec::new(),
     }
 }
 
@@ -126,7 +128,7 @@ fn check_options(order: &Order) {
         assert!(FUSE_KEYS.contains(&key), "unknown FUSE option {key:?}");
         assert_eq!(fuse.rest.iter().filter(|other| other.key == key).count(), 1, "{key} twice");
     }
-    let value = |key| fuse.rest.iter().find(|item| item.key == key).and_then(|item| item.value.as_deref());
+    let value = |key| fuse.rest.iter().find(|item| item.key == key).and_then(|item| item.value.as_deref()).and_then(|value| std::str::from_utf8(value).ok());
     assert_eq!((value("user_id"), value("group_id")), (Some("1000"), Some("1001")), "an owner of the client's choice");
     let mode = value("rootmode").map(|mode| u32::from_str_radix(mode, 8));
     assert!(mode.is_none_or(|mode| mode.is_ok_and(|mode| mode & libc::S_IFMT == libc::S_IFDIR)), "a root that is no directory");

@@ -35,7 +35,7 @@ fn list_has_the_documented_fields() {
 
     let list = host.list();
     assert_eq!(list.len(), 2);
-    let keys = ["client", "digest", "fstype", "id", "image", "mode", "pid", "since", "source", "state", "target"];
+    let keys = ["client", "covered", "digest", "fstype", "id", "image", "mode", "namespace", "pid", "since", "source", "state", "target"];
     for row in &list {
         let row = row.as_object().expect("a row is an object");
         let mut own: Vec<_> = row.keys().map(String::as_str).collect();

@@ -90,11 +90,18 @@ fn lives_in(daemon: &Process, container: &Process) {
     for kind in ["net", "ipc", "uts", "user", "cgroup"] {
         assert_eq!(namespace(daemon, kind), namespace(container, kind), "{kind}");
     }
-    // One number for each pid namespace from the host's inwards: the client's is below the container's.
+    // One number for each pid namespace from the host's inwards: the client's is not below the container's, so the container does not see it.
     let depth = |process: &Process| process.status("NSpid").expect("a running process").split_whitespace().count();
-    assert_eq!(depth(daemon), depth(container) + 1);
+    assert_eq!(depth(daemon), depth(&Process { pid: std::process::id() }) + 1);
+    assert_ne!(namespace(daemon, "pid"), namespace(container, "pid"));
     let groups = |process: &Process| fs::read_to_string(process.file("cgroup")).expect("a running process");
     assert_eq!(groups(daemon), groups(container));
+    // The sandbox's own root has devices in it; nothing of the container brings any.
+    for mount in mountinfo::read(daemon.file("mountinfo")).expect("a running process") {
+        let is_root = mount.source == "shorefast" && mount.point == Path::new("/");
+        assert!(mount.has("nosuid") && (mount.has("nodev") || is_root), "{mount:?}");
+        assert!(mount.has("ro") || mount.fstype != "proc", "{mount:?}");
+    }
 }
 
 #[test]
@@ -147,6 +154,8 @@ fn a_container_that_cannot_be_used_gets_a_clear_error_and_nothing_changes() {
     wait::until("the client to run", || process_named("sleep", "60"));
     running.kill();
     wait::until("the client to end", || process_named("sleep", "60").is_none().then_some(()));
+    // The kill may have come before there was a keeper.
+    host.shorefast(&["reconcile"]).succeeds();
     host.assert_nothing_left();
 
     let pid = runtime.pid("one");

@@ -11,6 +11,7 @@ mod surroundings;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -18,10 +19,11 @@ use std::time::Duration;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use shorefast_tests::client::Request;
+use shorefast_tests::command::Running;
 use shorefast_tests::hostile::{self, files_below};
 use shorefast_tests::{Client, Host, Ran, Way, command, mountinfo, wait};
 
-use crate::image::{IMAGE, make_image};
+use crate::image::{IMAGE, OPEN, make_image, make_source};
 use crate::surroundings::{Services, Starvation, State, WITNESS};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +72,9 @@ macro_rules! rows {
 rows! {
     strings_forged_source options_suid fuse_another_user fuse_used_fd mounts_twice unmounts_its_own
     races_type races_type_elsewhere races_target races_target_type races_options races_unmapping races_cwd races_symlink
-    races_rename races_fd races_threads races_flood races_killed races_exec races_signals
+    races_rename races_root races_fd races_threads races_flood races_killed races_exec races_signals
     stalls_init stalls_garbage stalls_after_init stalls_arguments stalls_target
+    stalls_foreign_memory stalls_foreign_target stalls_foreign_cwd stalls_foreign_descriptor
     lasts_asking lasts_serving lasts_holding lasts_forking
     signals_everybody
     fills_memory fills_memory_files fills_shared_segments fills_scratch fills_inodes fills_processes fills_threads
@@ -106,6 +109,9 @@ fn row(sandbox: Sandbox, name: &str) {
         return println!("left out: this kernel does not survive a fork that fails half-way");
     }
     let Some(mut scene) = Scene::set(sandbox) else { return };
+    if name.starts_with("stalls-foreign-") {
+        return foreign(scene, &name);
+    }
     if MANY_MOUNTS.contains(&name.as_str()) {
         scene.allow_many_mounts();
     }
@@ -150,8 +156,47 @@ fn row(sandbox: Sandbox, name: &str) {
     scene.check_and_unmount(&ran);
 }
 
+/// The client is shown a filesystem that stalls, which is none of its own. Whatever of it leads the broker there, the deadline holds,
+/// SIGKILL ends it at once, and nothing is left but what the kernel cannot end, until that filesystem does.
+fn foreign(mut scene: Scene, name: &str) {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    let mut server = scene.show_foreign();
+    let mut ran = scene.mount(&["row", name], "2s");
+    println!("exit {:?} after {:?}\n{}", ran.code, ran.took, ran.stderr);
+    assert!(ran.took < TIMEOUT + Duration::from_secs(4), "it took {:?}, with a timeout of {TIMEOUT:?}", ran.took);
+    let verdicts = scene.verdicts(&ran);
+    assert!(verdicts.iter().all(|verdict| verdict.word == "refused"), "{verdicts:?}");
+    assert!(!ran.stderr.contains("no such source"), "the row had nothing to try: {}", ran.stderr);
+    match name {
+        // What waits for the source waits until the deadline; nothing else has to.
+        "stalls-foreign-memory" | "stalls-foreign-cwd" => assert_eq!(ran.code, Some(32)),
+        _ => assert_eq!((ran.code, verdicts.len()), (Some(0), 1), "{}", ran.stderr),
+    }
+    if ran.code == Some(0) {
+        scene.host.shorefast(&["umount".as_ref(), scene.target.as_os_str()]).succeeds();
+    } else {
+        let mut mount = scene.start(&["row", name], "60s");
+        thread::sleep(Duration::from_secs(1));
+        mount.kill();
+        let killed = mount.finish();
+        assert!(killed.took < Duration::from_secs(5), "SIGKILL took {:?}", killed.took);
+    }
+    server.kill().and_then(|()| server.wait()).expect("it is our child");
+    wait::until("the sandbox to end", || scene.host.sandboxed().is_empty().then_some(()));
+    scene.host.shorefast(&["reconcile"]).succeeds();
+    command::run(&["umount", "--lazy", FOREIGN]);
+    ran.code = Some(32);
+    scene.check_and_unmount(&ran);
+}
+
+const FOREIGN: &str = "/srv/foreign";
+
+/// What every other client gets as its source.
+const SOURCE: &str = "/srv/source";
+
 /// Races that go on after a mount that is allowed, because the client undoes it; with one mount they would be over at the first.
-const MANY_MOUNTS: &[&str] = &["races-type", "races-target", "races-options", "races-cwd", "races-symlink", "races-rename", "races-fd"];
+const MANY_MOUNTS: &[&str] =
+    &["races-type", "races-target", "races-options", "races-cwd", "races-symlink", "races-rename", "races-root", "races-fd"];
 
 fn is_guest() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
@@ -195,6 +240,7 @@ fn verdict(line: &str) -> Option<Verdict> {
 /// A host with things to break on it, and an image with the client in it.
 struct Scene {
     client: Client,
+    source: &'static str,
     target: PathBuf,
     image: PathBuf,
     before: State,
@@ -212,8 +258,9 @@ impl Scene {
             Sandbox::UserNamespace => "",
             Sandbox::DedicatedUser => "namespaces = { pid = \"host\", user = \"host\" }\n",
         };
+        make_source(Path::new(SOURCE));
         let definition = format!(
-            "types = [\"hostile\"]\nkernel_types = [\"tmpfs\", \"fuse\"]\nlimits = {{ memory = \"64M\", pids = 64 }}\n{namespaces}\
+            "types = [\"hostile\"]\nsource = \"path\"\nkernel_types = [\"tmpfs\", \"fuse\"]\nlimits = {{ memory = \"64M\", pids = 64 }}\n{namespaces}\
              command = [\"/usr/bin/hostile\", \"{{source}}\", \"{{target}}\"]\n"
         );
         let client = Client::defined(&host, IMAGE, &definition);
@@ -230,8 +277,8 @@ impl Scene {
         thread::sleep(Duration::from_millis(50));
         host.settle();
         let target = host.directory("target");
-        let before = State::now(&image);
-        Some(Self { client, target, image, before, services, bystanders, starvation: Starvation::watch(), host })
+        let before = State::now(&[&image, Path::new(SOURCE)]);
+        Some(Self { client, source: SOURCE, target, image, before, services, bystanders, starvation: Starvation::watch(), host })
     }
 
     fn allow_many_mounts(&self) {
@@ -239,18 +286,31 @@ impl Scene {
         fs::write(&self.client.definition, format!("mounts = 1000000\n{definition}")).expect("it is ours");
     }
 
+    /// A filesystem that stalls, as the client's source. It looks as it did before once that is unmounted.
+    fn show_foreign(&mut self) -> Child {
+        fs::create_dir(FOREIGN).expect("a test's own directory");
+        let server = Command::new(hostile::client()).args(["serve-foreign", FOREIGN]).spawn().expect("the server starts");
+        wait::until("the server to mount", || (!mountinfo::at(Path::new(FOREIGN)).is_empty()).then_some(()));
+        self.source = FOREIGN;
+        server
+    }
+
     /// `words` go to the client in place of the source, the last one as an argument of its own.
     fn mount(&self, words: &[&str], timeout: &str) -> Ran {
+        self.start(words, timeout).finish()
+    }
+
+    fn start(&self, words: &[&str], timeout: &str) -> Running {
         let definition = fs::read_to_string(&self.client.definition).expect("it was written by this test");
         let spelt: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
         fs::write(&self.client.definition, definition.replace("\"{source}\"", &spelt.join(", "))).expect("it is ours");
-        let request = Request::new(&self.client, "hostile", "hostile", &self.target);
+        let request = Request::new(&self.client, "hostile", self.source, &self.target);
         // A caller's descriptor that is not close-on-exec: shells and service managers leave such things open.
         let leaked = fs::File::open("/etc/passwd").expect("it can be read");
         fcntl_setfd(&leaked, FdFlags::empty()).expect("a flag of our own descriptor");
         let mut command = Command::new(self.host.binary());
         command.args(request.arguments(Way::Directory, &["--timeout", timeout])).env("SHOREFAST_TEST_SECRET", "for nobody but the caller");
-        command::finish(command)
+        Running::start(command)
     }
 
     /// From the mount itself, from the log of the mount, or from what the failed command said.
@@ -274,6 +334,17 @@ impl Scene {
         for mount in tables.flatten().filter(|mount| mount.fstype.starts_with("fuse")) {
             let number = mount.device.trim_start_matches("0:");
             drop(fs::write(control.join(number).join("abort"), "1"));
+        }
+    }
+
+    /// What the client left where it may write gives nobody rights.
+    fn assert_source_is_harmless(&self) {
+        let open = Path::new(SOURCE).join(OPEN);
+        for file in files_below(&open) {
+            let meta = fs::symlink_metadata(&file).expect("it was just listed");
+            assert_eq!(meta.mode() & 0o6000, 0, "{} is set-id", file.display());
+            assert_ne!(meta.uid(), 0, "{} is root's", file.display());
+            fs::remove_file(&file).expect("root may do that");
         }
     }
 
@@ -303,7 +374,8 @@ impl Scene {
             }
         }
         self.host.assert_nothing_left();
-        self.before.assert_same(&State::now(&self.image));
+        self.assert_source_is_harmless();
+        self.before.assert_same(&State::now(&[&self.image, Path::new(SOURCE)]));
         let left = fs::read_dir(&self.target).expect("the target is still there").count();
         assert_eq!(left, 0, "something is in the target");
         self.services.assert_untouched();
@@ -355,6 +427,8 @@ const UNHELD: &[&str] = &[
     "forges-credentials", "dumps-core", "fills-memory", "fills-scratch", "fills-processes", "fills-threads",
     "executes-setuid", "finds-kernel-addresses", "reads-kernel-log", "enters-root-of", "api-32-bit", "api-32-bit-mount",
     "api-32-bit-fsopen", "api-rewritten-call", "adds-keys", "api-listmount", "reads-pagemaps",
+    "source-set-id-modes", "source-set-id-files", "source-file-capabilities", "source-reads-foreign", "source-changes-foreign",
+    "source-gives-away", "source-devices", "source-lax", "opens-other-netlink", "pairs-other-families", "pairs-reach-abstract",
 ];
 
 #[test]

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use shorefast_tests::client::{Request, Way};
 use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
-use shorefast_tests::{Client, Host, Ran, command, mountinfo, wait};
+use shorefast_tests::{Client, Host, Ran, cgroups, command, mountinfo, wait};
 
 struct Mounted {
     host: Host,
@@ -39,6 +39,29 @@ fn a_plain_umount_ends_everything() {
     command::run(&["umount", text(&target)]);
     host.assert_nothing_left();
     assert!(host.list().is_empty());
+}
+
+/// What the client saw of its mount is taken away before `mount` returns: nobody else is needed for an umount to be the end.
+#[test]
+fn a_plain_umount_ends_the_client_of_a_mount_whose_keeper_died_at_once() {
+    let Some(host) = Host::new() else { return };
+    let client = Client::named("bindfs");
+    let (source, target) = (host.directory("source"), host.directory("target"));
+    for _ in 0..10 {
+        let mut mount = std::process::Command::new(host.binary());
+        mount.args(Request::new(&client, "bindfs", &source, &target).arguments(Way::Directory, &[]));
+        assert!(mount.status().expect("it runs").success());
+        let record = fs::read_dir(host.run_directory()).expect("a record").flatten().map(|entry| entry.path());
+        let record = record.into_iter().find(|path| path.extension().is_some_and(|end| end == "json")).expect("a record");
+        let record: serde_json::Value = serde_json::from_slice(&fs::read(record).expect("a record")).expect("JSON");
+        let keeper = record["keeper"]["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a keeper");
+        Process { pid: keeper }.signal(Signal::KILL);
+        command::run(&["umount", text(&target)]);
+        wait::within(Duration::from_secs(10), || host.sandboxed().is_empty().then_some(()))
+            .expect("the client is served no more, but lives on");
+        host.shorefast(&["reconcile"]).succeeds();
+        host.assert_nothing_left();
+    }
 }
 
 #[test]
@@ -83,6 +106,41 @@ fn a_client_that_is_told_to_end_leaves_no_dead_mount() {
 fn a_client_that_is_killed_leaves_no_dead_mount() {
     let Some(Mounted { host, daemon, .. }) = mounted("") else { return };
     daemon.signal(Signal::KILL);
+    host.assert_nothing_left();
+}
+
+/// As a supervisor does that is told of its client's death, while the keeper is about to take the dead mount away.
+#[test]
+fn a_target_can_be_mounted_again_right_after_its_clients_death() {
+    let Some(host) = Host::new() else { return };
+    let client = Client::named("bindfs");
+    let (source, target) = (host.directory("source"), host.directory("target"));
+    fs::write(source.join("file"), "content").expect("the source can be written to");
+    let request = Request::new(&client, "bindfs", source, &target);
+    request.sandboxed(&host).succeeds();
+    for turn in 0..60 {
+        let daemon = host.sandboxed().into_iter().find(|process| process.status("Name").as_deref() == Some("bindfs")).expect("it serves");
+        daemon.signal(Signal::KILL);
+        std::thread::sleep(Duration::from_micros(turn * 100));
+        request.sandboxed(&host).succeeds();
+        assert_eq!(fs::read(target.join("file")).expect("the mount can be read"), b"content", "turn {turn}");
+        assert_eq!(mountinfo::at(&target).len(), 1, "turn {turn}: the dead one is still there, below");
+        assert_eq!(host.list().len(), 1, "turn {turn}: {:?}", host.list());
+        assert_eq!(host.list()[0]["target"], "/srv/target");
+    }
+    host.shorefast(&["umount", text(&target)]).succeeds();
+    host.assert_nothing_left();
+}
+
+/// A frozen process hears no signal, not even SIGKILL, before it is thawed (version 1).
+#[test]
+fn a_frozen_client_ends_when_it_is_forced_to() {
+    let Some(Mounted { host, target, .. }) = mounted("") else { return };
+    let group = cgroups::Frozen::with(&host.sandboxed());
+    let ran = host.shorefast(&["umount", "--force", text(&target)]).succeeds();
+    assert!(ran.took < Duration::from_secs(20), "{:?}", ran.took);
+    assert_eq!(host.sandboxed(), [], "it was said to be gone");
+    drop(group);
     host.assert_nothing_left();
 }
 

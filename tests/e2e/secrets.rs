@@ -115,6 +115,29 @@ fn our_own_command_line_is_blotted_out() {
     host.assert_nothing_left();
 }
 
+/// A password may begin with a slash, and may be quoted because of a comma.
+#[test]
+fn a_secret_that_looks_like_a_path_is_one() {
+    let Some(host) = Host::new() else { return };
+    let secret = format!("/{}", secret("a_secret_that_looks_like_a_path_is_one"));
+    let target = host.directory("target");
+    let options = format!("user=me,password={secret},pass=\"x,{secret}\"");
+    let plan = Client::script(&host, "sleep 60", "");
+    let ran = host.shorefast(&arguments(&plan, &options, &["--dry-run"], &target)).succeeds();
+    assert!(!ran.stdout.contains(&secret), "{}", ran.stdout);
+    let client = Client::script(&host, "sleep 60", BY_OPTION);
+    let mut mount = host.start(&arguments(&client, &format!("user=me,password={secret}"), &[], &target));
+    host.wait_for_client("sleep");
+    let line = fs::read(format!("/proc/{}/cmdline", mount.pid())).expect("it runs");
+    let line = String::from_utf8_lossy(&line).into_owned();
+    assert!(line.contains("user=me,password=xxxx") && !line.contains(&secret), "{line}");
+    mount.kill();
+    drop(mount.finish());
+    wait::until("the sandbox to end", || host.sandboxed().is_empty().then_some(()));
+    host.shorefast(&["reconcile"]).succeeds();
+    host.assert_nothing_left();
+}
+
 #[test]
 fn plans_and_errors_do_not_show_it() {
     let Some(host) = Host::new() else { return };

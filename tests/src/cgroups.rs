@@ -24,6 +24,42 @@ pub fn limit(process: &Process, controller: &str, v1_file: &str, v2_file: &str) 
     Some(text.trim().to_owned())
 }
 
+/// Processes in a frozen group. Dropped: thawed.
+#[derive(Debug)]
+pub struct Frozen {
+    group: PathBuf,
+}
+
+impl Frozen {
+    pub fn with(processes: &[Process]) -> Self {
+        let (parent, file, word) = freezer();
+        let group = parent.join(format!("frozen-{}", rustix::thread::gettid().as_raw_nonzero()));
+        fs::create_dir(&group).unwrap_or_else(|error| panic!("cannot make {}: {error}", group.display()));
+        for process in processes {
+            fs::write(group.join("cgroup.procs"), process.pid.to_string()).expect("root may move processes");
+        }
+        fs::write(group.join(file), word).expect("a group of our own can be frozen");
+        let is_frozen = || fs::read_to_string(group.join("freezer.state")).map_or(true, |state| state.trim() == "FROZEN");
+        crate::wait::until("the group to be frozen", || is_frozen().then_some(()));
+        Self { group }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let (_, file, word) = freezer();
+        let _ = fs::write(self.group.join(file), if word == "1" { "0" } else { "THAWED" });
+        let gone = || fs::remove_dir(&self.group).ok();
+        crate::wait::within(std::time::Duration::from_secs(5), gone);
+    }
+}
+
+/// The hierarchy that freezes, and how it is told to.
+fn freezer() -> (PathBuf, &'static str, &'static str) {
+    let first = Path::new(ROOT).join("freezer");
+    if first.is_dir() { (first, "freezer.state", "FROZEN") } else { (PathBuf::from(ROOT), "cgroup.freeze", "1") }
+}
+
 /// A group of the test's own in every hierarchy of the machine, as a service's processes are in one. Dropped: ended and gone.
 #[derive(Debug)]
 pub struct Group {

@@ -71,9 +71,16 @@ impl Host {
         self.before.replace(Before::now());
     }
 
+    /// Of a filesystem that the kernel served a record is left, which the next call of ours removes: any call, so this one is only a look.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
+        self.list();
         self.before.borrow().assert_nothing_left(Path::new(RUN));
+    }
+
+    /// The same for who wants to go on: what there is, after it had time to go.
+    pub fn what_is_left(&self) -> Option<String> {
+        self.before.borrow().what_is_left(Path::new(RUN))
     }
 
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {

@@ -26,13 +26,18 @@ impl Before {
 
     #[track_caller]
     pub(crate) fn assert_nothing_left(&self, run_directory: &Path) {
+        let left = self.what_is_left(run_directory);
+        assert!(left.is_none(), "left behind:\n{}", left.unwrap_or_default());
+    }
+
+    pub(crate) fn what_is_left(&self, run_directory: &Path) -> Option<String> {
         // Once all was gone, it is gone: what other tests do at the same moment may look like a leftover for an instant.
         let mut left = self.leftovers(run_directory);
         wait::within(GONE_WITHIN, || {
             left = self.leftovers(run_directory);
             left.is_empty().then_some(())
         });
-        assert!(left.is_empty(), "left behind:\n{left}");
+        (!left.is_empty()).then(|| left.to_string())
     }
 
     fn leftovers(&self, run_directory: &Path) -> Leftovers {

@@ -15,6 +15,7 @@ pub mod lookout;
 pub mod host;
 mod leftovers;
 
+pub mod resources;
 pub mod cgroups;
 pub mod mountinfo;
 pub mod processes;

@@ -83,16 +83,21 @@ impl Runtime {
 
     /// Starts a container with a label.
     pub fn run(&self, host: &Host, name: &str, label: &str) {
-        let words: Vec<&str> = match self.kind {
-            Kind::Docker => ["docker", "run", "--detach", "--network=host", "--name", name, "--label", label, "clients"].into(),
+        self.run_with(host, name, &["--label", label], &IDLE);
+    }
+
+    /// Starts a container with further options of the runtime, and another first process.
+    pub fn run_with(&self, host: &Host, name: &str, options: &[&str], program: &[&str]) {
+        let limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"];
+        let words = match self.kind {
+            Kind::Docker => [&["docker", "run", "--detach", "--network=host", "--name", name], options, &["clients"]].concat(),
             Kind::Podman => {
-                let limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"];
-                let words = ["podman", "run", "--detach", "--network=host", "--name", name, "--label", label, "--rootfs", "/srv/rootfs"];
-                words[..8].iter().chain(&limits).chain(&words[8..]).copied().collect()
+                let run = ["podman", "run", "--detach", "--network=host", "--name", name];
+                [&run, options, &limits, &["--rootfs", "/srv/rootfs"]].concat()
             }
-            Kind::Containerd => ["ctr", "run", "--detach", "--net-host", "--rootfs", "--label", label, "/srv/rootfs", name].into(),
+            Kind::Containerd => [&["ctr", "run", "--detach", "--net-host", "--rootfs"], options, &["/srv/rootfs", name]].concat(),
         };
-        command::run(&[&words[..], &IDLE].concat());
+        command::run(&[&words[..], program].concat());
         self.names.borrow_mut().push(name.to_owned());
         host.settle();
     }
@@ -121,6 +126,15 @@ impl Runtime {
                 // It only sends the signal.
                 wait::until("a task to stop", || command::run(&["ctr", "tasks", "list"]).stdout.contains("STOPPED").then_some(()));
             }
+        }
+    }
+
+    /// Stops a container as its administrator would, and removes it.
+    pub fn remove(&self, name: &str) {
+        match self.kind {
+            Kind::Docker => drop(command::run(&["docker", "rm", "--force", name])),
+            Kind::Podman => drop(command::run(&["podman", "rm", "--force", "--time=0", name])),
+            Kind::Containerd => drop(command::run(&["ctr", "tasks", "delete", "--force", name])),
         }
     }
 

@@ -52,7 +52,7 @@ impl std::fmt::Debug for Services<'_> {
     }
 }
 
-/// The client's mount: nobody on the host sees it yet. Dropped: never will.
+/// The client's mount: nobody on the host sees it yet. Dropped: never will, and whoever waits for an answer of it gets an error.
 #[derive(Debug)]
 pub struct Mounted {
     pub mount: OwnedFd,
@@ -63,6 +63,23 @@ pub struct Mounted {
     pub is_fuse: bool,
     /// Those of the client's services that it needs as long as it lives.
     pub services: Vec<String>,
+    pub(crate) kept: bool,
+}
+
+impl Mounted {
+    pub(crate) fn keep(&mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.is_fuse && !self.kept {
+            // A client whose processes wait for each other in its own mount cannot be killed, and those that look into its memory wait
+            // for its files. The mount is still held here, so this number is not somebody else's connection by now.
+            let _ = sys::unmount::abort_connection(self.identity.minor);
+        }
+    }
 }
 
 /// A client that floods us with bad calls must not fill our memory with reasons.
@@ -87,6 +104,16 @@ impl<'a> Broker<'a> {
 
     pub fn mounted(&self) -> Option<&Mounted> {
         self.mounted.as_ref()
+    }
+
+    /// Takes the mount out of the client's sight.
+    pub fn hide(&self) -> Result<(), Error> {
+        self.view.hide().map_err(Error::View)
+    }
+
+    /// The mount is complete: it lives on without us.
+    pub fn keep(mut self) {
+        self.mounted.iter_mut().for_each(Mounted::keep);
     }
 
     /// What was not performed, oldest first.
@@ -149,7 +176,7 @@ impl<'a> Broker<'a> {
     }
 
     fn copy(&self, notification: &Notification) -> Result<Call, Refusal> {
-        let call = call::decode(notification, &Memory::of(notification.tid))?;
+        let call = call::decode(notification, &Memory::of(notification.tid, self.deadline))?;
         if seccomp::is_waiting(self.listener.as_fd(), notification.id) {
             Ok(call)
         } else {
@@ -160,7 +187,7 @@ impl<'a> Broker<'a> {
     fn mount(&mut self, notification: &Notification, call: &MountCall) -> Result<(), Refusal> {
         let order = self.policy.judge(call)?;
         let target = path(&call.target);
-        let is_ours = self.view.is_target(notification.tid, target);
+        let is_ours = self.view.is_target(notification.tid, target, self.deadline);
         if !is_ours || !seccomp::is_waiting(self.listener.as_fd(), notification.id) {
             return Err(Refusal::policy(Errno::PERM, format!("the client may not mount at {target:?}")));
         }
@@ -169,6 +196,10 @@ impl<'a> Broker<'a> {
         self.start_services(&first.flat_map(|services| services.names.clone()).collect::<Vec<_>>())?;
         let mount = perform::mount(&order, &self.listener, notification, &self.view, self.deadline)?;
         let identity = sys::mount::identify(mount.as_fd()).inspect_err(|_| drop(self.view.hide()))?;
+        if !self.view.is_new(&identity) {
+            let _ = self.view.hide();
+            return Err(Refusal::policy(Errno::STALE, format!("what is at {target:?} is not what was mounted there")));
+        }
         self.made += 1;
         self.mounted = Some(Mounted {
             mount,
@@ -177,6 +208,7 @@ impl<'a> Broker<'a> {
             source: order.source.clone(),
             is_fuse: order.is_fuse(),
             services: used.iter().flat_map(|services| services.names.clone()).collect(),
+            kept: false,
         });
         Ok(())
     }
@@ -204,12 +236,9 @@ impl<'a> Broker<'a> {
 
     fn roll_back(&mut self) {
         if let Some(mounted) = self.mounted.take() {
-            // Both fail only if there is nothing left to end. The connection goes as well: its
-            // files, mapped by the client, could otherwise hold up the next look into its memory.
+            // Fails only if there is nothing left to hide.
             let _ = self.view.hide();
-            if mounted.is_fuse {
-                let _ = sys::mount::abort_fuse(mounted.identity.minor);
-            }
+            drop(mounted);
         }
     }
 

@@ -25,19 +25,38 @@ pub struct MountCall {
 }
 
 pub fn decode(notification: &Notification, memory: &Memory) -> Result<Call, Refusal> {
-    let fault = |errno| Refusal::policy(errno, "the client passed a pointer that cannot be read as a string");
-    let string = |address| memory.string(address, LIMIT).map_err(fault);
-    let optional = |address| memory.optional_string(address, LIMIT).map_err(fault).map(Option::unwrap_or_default);
     let [first, second, third, fourth, fifth, _] = notification.arguments;
     match notification.number {
         libc::SYS_mount => {
-            let fstype = String::from_utf8(optional(third)?);
+            let [source, target, fstype, data] = copy(memory, [first, second, third, fifth])?;
+            let (source, target, fstype, data) = (optional(first, source)?, target?, optional(third, fstype)?, optional(fifth, data)?);
+            let fstype = String::from_utf8(fstype);
             let fstype = fstype.map_err(|_| Refusal::policy(Errno::NODEV, "the filesystem type is not text"))?;
-            Ok(Call::Mount(MountCall { source: optional(first)?, target: string(second)?, fstype, flags: fourth, data: optional(fifth)? }))
+            Ok(Call::Mount(MountCall { source, target, fstype, flags: fourth, data }))
         }
-        libc::SYS_umount2 => Ok(Call::Umount { target: string(first)?, flags: second }),
+        libc::SYS_umount2 => {
+            let [target] = copy(memory, [first])?;
+            Ok(Call::Umount { target: target?, flags: second })
+        }
         number => Err(Refusal::policy(Errno::NOSYS, format!("system call {number} is not brokered"))),
     }
+}
+
+fn copy<const N: usize>(memory: &Memory, addresses: [u64; N]) -> Result<[Result<Vec<u8>, Refusal>; N], Refusal> {
+    let strings = memory.strings(addresses, LIMIT).map_err(unreadable)?;
+    Ok(strings.map(|string| string.map_err(unreadable)))
+}
+
+/// A NULL pointer is nothing.
+fn optional(address: u64, string: Result<Vec<u8>, Refusal>) -> Result<Vec<u8>, Refusal> {
+    if address == 0 { Ok(Vec::new()) } else { string }
+}
+
+fn unreadable(errno: Errno) -> Refusal {
+    if errno == Errno::TIMEDOUT {
+        return Refusal::policy(errno, "the client's arguments are in memory that does not arrive");
+    }
+    Refusal::policy(errno, "the client passed a pointer that cannot be read as a string")
 }
 
 #[cfg(test)]
@@ -50,7 +69,8 @@ mod tests {
     }
 
     fn decode_own(number: libc::c_long, arguments: [u64; 6]) -> Result<Call, Refusal> {
-        decode(&notification(number, arguments), &Memory::of(std::process::id() as i32))
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        decode(&notification(number, arguments), &Memory::of(std::process::id() as i32, deadline))
     }
 
     fn at(text: &CStr) -> u64 {

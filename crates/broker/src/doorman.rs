@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
@@ -14,7 +15,7 @@ use shorefast_sys as sys;
 use sys::seccomp::{self, NewFlags, Notification};
 
 use crate::error::{Error, Refusal};
-use crate::memory::Memory;
+use crate::memory::{Memory, PATIENCE};
 use crate::{descriptor, pipe};
 
 /// Somewhere that a service may listen. Ports from 1024 on are everybody's.
@@ -111,9 +112,9 @@ impl<'a> Doorman<'a> {
         let [number, address, length, ..] = call.arguments;
         let unreadable = |errno| Refusal::policy(errno, "the service's memory cannot be read");
         let length = usize::try_from(length).ok().filter(|length| (2..=128).contains(length)).ok_or_else(|| unreadable(Errno::INVAL))?;
-        let address = Memory::of(call.tid).bytes(address, length).map_err(unreadable)?;
+        let address = Memory::of(call.tid, Instant::now() + PATIENCE).bytes(address, length).map_err(unreadable)?;
         let bad = || Refusal::policy(Errno::BADF, "the service bound something that is not open");
-        let socket = descriptor::of(call, number)?.ok_or_else(bad)?;
+        let socket = descriptor::of(call, self.listener.as_fd(), number)?.ok_or_else(bad)?;
         if !seccomp::is_waiting(self.listener.as_fd(), call.id) {
             return Err(Refusal::policy(Errno::INTR, "the service ended while it called"));
         }

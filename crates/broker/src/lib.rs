@@ -16,6 +16,7 @@ pub mod broker;
 pub mod perform;
 pub mod view;
 pub mod policy;
+pub mod rules;
 pub mod options;
 pub mod flags;
 pub mod call;

@@ -8,31 +8,102 @@ use crate::error::Refusal;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub key: String,
-    pub value: Option<String>,
+    /// Passwords are in whatever character set their server has.
+    pub value: Option<Vec<u8>>,
 }
 
 impl Item {
-    pub(crate) fn flag(key: &str) -> Self {
+    pub fn flag(key: &str) -> Self {
         Self { key: key.to_owned(), value: None }
     }
 
-    pub(crate) fn value(key: &str, value: impl ToString) -> Self {
-        Self { key: key.to_owned(), value: Some(value.to_string()) }
+    pub fn value(key: &str, value: impl ToString) -> Self {
+        Self { key: key.to_owned(), value: Some(value.to_string().into_bytes()) }
+    }
+
+    /// Its value as text.
+    fn text(&self) -> Option<&str> {
+        self.value.as_deref().and_then(|value| std::str::from_utf8(value).ok())
     }
 }
 
-/// Splits at commas. `None`: only the kernel's own parser for this filesystem can tell (a quoted
-/// comma of a security label, a doubled comma in a CIFS password), so the string has to go to it
-/// in one piece.
-pub fn split(data: &str) -> Option<Vec<Item>> {
-    if data.contains('"') || data.contains(",,") {
-        return None;
+/// The labels of security modules: their values may be in quotes, with commas inside.
+const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
+
+/// Takes options apart as the kernel would, so that it never has to: each goes to it by itself.
+///
+/// * A comma in the quotes of a label belongs to it; the quotes do not.
+/// * For CIFS a doubled comma is one that belongs to the value, such as a password.
+pub fn split(fstype: &str, data: &[u8]) -> Vec<Item> {
+    let is_doubled = has_doubled_commas(fstype);
+    let mut items = Vec::new();
+    let mut rest = data;
+    while !rest.is_empty() {
+        let (one, after) = if is_label(rest) { label(rest) } else { one(rest, is_doubled) };
+        rest = after;
+        if !one.is_empty() {
+            items.push(item(&one));
+        }
     }
-    let item = |text: &str| match text.split_once('=') {
-        Some((key, value)) => Item::value(key, value),
-        None => Item::flag(text),
+    items
+}
+
+fn has_doubled_commas(fstype: &str) -> bool {
+    matches!(fstype, "cifs" | "smb3")
+}
+
+fn is_label(rest: &[u8]) -> bool {
+    LABELS.iter().any(|label| rest.strip_prefix(label.as_bytes()).is_some_and(|value| value.starts_with(b"=\"")))
+}
+
+/// Up to the comma behind the closing quote, without quotes.
+fn label(rest: &[u8]) -> (Vec<u8>, &[u8]) {
+    let mut quoted = false;
+    let end = rest.iter().position(|byte| {
+        quoted ^= *byte == b'"';
+        *byte == b',' && !quoted
+    });
+    let (one, after) = end.map_or((rest, &rest[rest.len()..]), |end| (&rest[..end], &rest[end + 1..]));
+    (one.iter().copied().filter(|byte| *byte != b'"').collect(), after)
+}
+
+fn one(rest: &[u8], is_doubled: bool) -> (Vec<u8>, &[u8]) {
+    let mut one = Vec::new();
+    let mut at = 0;
+    while at < rest.len() {
+        match rest[at] {
+            b',' if is_doubled && rest.get(at + 1) == Some(&b',') => at += 1,
+            b',' => return (one, &rest[at + 1..]),
+            _ => {}
+        }
+        one.push(rest[at]);
+        at += 1;
+    }
+    (one, &rest[rest.len()..])
+}
+
+fn item(one: &[u8]) -> Item {
+    let key = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match one.iter().position(|byte| *byte == b'=') {
+        Some(at) => Item { key: key(&one[..at]), value: Some(one[at + 1..].to_vec()) },
+        None => Item { key: key(one), value: None },
+    }
+}
+
+/// For the classic mount(2), whose options the kernel takes apart: it finds what [`split`] has found.
+pub fn join(fstype: &str, items: &[Item]) -> Vec<u8> {
+    let word = |item: &Item| {
+        let Some(value) = &item.value else { return item.key.clone().into_bytes() };
+        let value = if LABELS.contains(&item.key.as_str()) && value.contains(&b',') {
+            [b"\"", &value[..], b"\""].concat()
+        } else if has_doubled_commas(fstype) {
+            value.iter().flat_map(|byte| std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 })).collect()
+        } else {
+            value.clone()
+        };
+        [item.key.as_bytes(), b"=", &value[..]].concat()
     };
-    Some(data.split(',').filter(|text| !text.is_empty()).map(item).collect())
+    items.iter().map(word).collect::<Vec<_>>().join(&b","[..])
 }
 
 /// What a FUSE client asks for.
@@ -46,23 +117,23 @@ pub struct Fuse {
 
 /// Reads a FUSE client's options: known ones only. Ids are numbers of the client's namespace, so
 /// they are read and dropped; the policy puts in those of the mount's owner.
-pub fn fuse(data: &str) -> Result<Fuse, Refusal> {
+pub fn fuse(data: &str, asked: &[Item]) -> Result<Fuse, Refusal> {
     let invalid = |reason: String| Refusal::policy(Errno::INVAL, reason);
-    let items = split(data).ok_or_else(|| invalid("quoted or doubled commas in FUSE options".into()))?;
+    let items = split("fuse", data.as_bytes());
     let mut fd = None;
     let mut rest: Vec<Item> = Vec::new();
     for item in items {
         let bad = || invalid(format!("bad value for FUSE option {}", item.key));
-        let number = || item.value.as_deref().and_then(|value| value.parse::<u32>().ok()).ok_or_else(bad);
+        let number = || item.text().and_then(|value| value.parse::<u32>().ok()).ok_or_else(bad);
         if rest.iter().any(|earlier| earlier.key == item.key) || (item.key == "fd" && fd.is_some()) {
             return Err(invalid(format!("FUSE option {} given twice", item.key)));
         }
         match item.key.as_str() {
             "fd" => fd = Some(number()?),
             // Signed: clients print their uid with %i.
-            "user_id" | "group_id" => drop(item.value.as_deref().and_then(|value| value.parse::<i64>().ok()).ok_or_else(bad)?),
+            "user_id" | "group_id" => drop(item.text().and_then(|value| value.parse::<i64>().ok()).ok_or_else(bad)?),
             "rootmode" => {
-                let mode = item.value.as_deref().and_then(|value| u32::from_str_radix(value, 8).ok()).ok_or_else(bad)?;
+                let mode = item.text().and_then(|value| u32::from_str_radix(value, 8).ok()).ok_or_else(bad)?;
                 if mode & libc::S_IFMT != libc::S_IFDIR {
                     return Err(invalid(format!("root of type {mode:o}: the target is a directory")));
                 }
@@ -73,6 +144,7 @@ pub fn fuse(data: &str) -> Result<Fuse, Refusal> {
                 rest.push(item);
             }
             "default_permissions" | "allow_other" if item.value.is_none() => rest.push(item),
+            label if LABELS.contains(&label) && asked.contains(&item) => rest.push(item),
             _ => return Err(invalid(format!("unknown FUSE option {:?}", item.key))),
         }
     }
@@ -86,7 +158,7 @@ mod tests {
 
     #[test]
     fn reads_what_libfuse_sends() {
-        let fuse = fuse("fd=3,rootmode=40000,user_id=0,group_id=0,allow_other,max_read=131072").unwrap();
+        let fuse = fuse("fd=3,rootmode=40000,user_id=0,group_id=0,allow_other,max_read=131072", &[]).unwrap();
         assert_eq!(fuse.fd, 3);
         let keys: Vec<_> = fuse.rest.iter().map(|item| item.key.as_str()).collect();
         assert_eq!(keys, ["rootmode", "allow_other", "max_read"]);
@@ -112,23 +184,47 @@ mod tests {
             ("an empty value", "fd=,rootmode=40000"),
         ];
         for (name, data) in rows {
-            assert_eq!(fuse(data).unwrap_err().errno, Errno::INVAL, "{name}");
+            assert_eq!(fuse(data, &[]).unwrap_err().errno, Errno::INVAL, "{name}");
         }
     }
 
     #[test]
-    fn splits_and_says_when_it_cannot() {
-        assert_eq!(split("size=1m,,ro"), None);
-        assert_eq!(split("context=\"a,b\""), None);
-        assert_eq!(split(",size=1m,huge=never,"), Some(vec![Item::value("size", "1m"), Item::value("huge", "never")]));
-        assert_eq!(split("a=b=c"), Some(vec![Item::value("a", "b=c")]));
-        assert_eq!(split(""), Some(vec![]));
+    fn splits_as_the_kernel_does() {
+        type Found<'a> = &'a [(&'a str, Option<&'a str>)];
+        let rows: &[(&str, &str, Found<'_>)] = &[
+            ("tmpfs", ",size=1m,,huge=never,", &[("size", Some("1m")), ("huge", Some("never"))]),
+            ("tmpfs", "a=b=c,d", &[("a", Some("b=c")), ("d", None)]),
+            ("tmpfs", "", &[]),
+            ("tmpfs", "context=\"a,b\",size=1", &[("context", Some("a,b")), ("size", Some("1"))]),
+            ("tmpfs", "rootcontext=\"a,b", &[("rootcontext", Some("a,b"))]),
+            ("tmpfs", "size=\"1,mode=2\"", &[("size", Some("\"1")), ("mode", Some("2\""))]),
+            ("cifs", "pass=a,,b,user=c", &[("pass", Some("a,b")), ("user", Some("c"))]),
+            ("cifs", "pass=a,,,user=c", &[("pass", Some("a,")), ("user", Some("c"))]),
+            ("smb3", "pass=a,,,,b", &[("pass", Some("a,,b"))]),
+            ("cifs", "pass=\"a,user=c", &[("pass", Some("\"a")), ("user", Some("c"))]),
+        ];
+        for (fstype, data, expected) in rows {
+            let items = split(fstype, data.as_bytes());
+            let found: Vec<_> = items.iter().map(|item| (item.key.as_str(), item.text())).collect();
+            assert_eq!(found, *expected, "{fstype} {data}");
+            assert_eq!(split(fstype, &join(fstype, &items)), items, "{fstype} {data}");
+        }
+    }
+
+    #[test]
+    fn a_password_need_not_be_unicode() {
+        assert_eq!(split("cifs", b"pass=\xe4\xff"), [Item { key: "pass".into(), value: Some(b"\xe4\xff".to_vec()) }]);
     }
 
     proptest::proptest! {
         #[test]
         fn never_panics(data in ".*") {
-            let _ = (split(&data), fuse(&data));
+            let _ = fuse(&data, &[]);
+            for fstype in ["nfs", "cifs"] {
+                let items = split(fstype, data.as_bytes());
+                let is_plain = items.iter().all(|item| !item.key.is_empty() && !item.key.starts_with(',') && !data.contains('"'));
+                proptest::prop_assert!(!is_plain || split(fstype, &join(fstype, &items)) == items);
+            }
         }
     }
 }

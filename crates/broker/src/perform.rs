@@ -11,7 +11,7 @@ use sys::seccomp::{self, Heard, Notification};
 
 use crate::descriptor;
 use crate::error::Refusal;
-use crate::options::{Fuse, Item};
+use crate::options::{self, Fuse, Item};
 use crate::policy::{Options, Order};
 use crate::view::View;
 
@@ -26,14 +26,13 @@ pub fn mount(order: &Order, listener: &OwnedFd, call: &Notification, view: &View
     match &order.options {
         Options::Fuse(fuse) => {
             let device = sys::fuse::open()?;
-            let theirs = client_device(call, fuse.fd)?;
+            let theirs = client_device(call, listener, fuse.fd)?;
             let items: Vec<_> = fuse.rest.iter().cloned().chain([Item::value("fd", device.as_raw_fd())]).collect();
             let copy = superblock(order, &items, view, deadline)?;
             connect(&theirs, &device, fuse, listener, call).inspect_err(|_| drop(view.hide()))?;
             Ok(copy)
         }
         Options::Items(items) => superblock(order, items, view, deadline),
-        Options::Whole(data) => whole(order, data, view, deadline),
     }
 }
 
@@ -48,9 +47,7 @@ fn whole(order: &Order, data: &[u8], view: &View, deadline: Instant) -> Result<O
 fn superblock(order: &Order, items: &[Item], view: &View, deadline: Instant) -> Result<OwnedFd, Refusal> {
     let fits = |item: &Item| item.value.as_ref().is_none_or(|value| value.len() <= FSCONFIG_LIMIT);
     if order.source.len() > FSCONFIG_LIMIT || !items.iter().all(fits) {
-        let text = |item: &Item| item.value.as_ref().map_or_else(|| item.key.clone(), |value| format!("{}={value}", item.key));
-        let data = items.iter().map(text).collect::<Vec<_>>().join(",");
-        return whole(order, data.as_bytes(), view, deadline);
+        return whole(order, &options::join(&order.fstype, items), view, deadline);
     }
     Ok(view.show(detached(order, items, deadline)?.as_fd())?)
 }
@@ -77,7 +74,7 @@ fn detached(order: &Order, items: &[Item], deadline: Instant) -> Result<OwnedFd,
     order.flags.superblock.iter().try_for_each(|name| flag(name))?;
     for item in items {
         match &item.value {
-            Some(value) => set(&item.key, value.as_bytes())?,
+            Some(value) => set(&item.key, value)?,
             None => flag(&item.key)?,
         }
     }
@@ -106,9 +103,9 @@ fn redacted(key: &str, value: &[u8]) -> String {
 }
 
 /// The client's own /dev/fuse.
-fn client_device(call: &Notification, number: u32) -> Result<OwnedFd, Refusal> {
+fn client_device(call: &Notification, listener: &OwnedFd, number: u32) -> Result<OwnedFd, Refusal> {
     let bad = |reason: &str| Refusal::policy(Errno::BADF, format!("the client's fd={number} {reason}"));
-    let fd = descriptor::of(call, number.into())?.ok_or_else(|| bad("is not open"))?;
+    let fd = descriptor::of(call, listener.as_fd(), number.into())?.ok_or_else(|| bad("is not open"))?;
     if sys::fuse::is_device(fd.as_fd()) { Ok(fd) } else { Err(bad("is not /dev/fuse")) }
 }
 

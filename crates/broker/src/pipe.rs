@@ -4,6 +4,7 @@
 //! and we open the pipe for it. Only the directory is its word, and that is looked at: what is opened in there has a name of ours.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
@@ -13,7 +14,7 @@ use sys::seccomp::{self, Notification};
 
 use crate::descriptor;
 use crate::error::Refusal;
-use crate::memory::Memory;
+use crate::memory::{Memory, PATIENCE};
 
 const PIPE: &str = "gssd";
 /// Whose pipe it is: the server's name and address. rpc.gssd reads it once it has the pipe.
@@ -24,9 +25,10 @@ const MAGIC: u32 = 0x6759_6969;
 /// `user`: who asks, and gets to read what belongs to the pipe.
 pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<OwnedFd, Refusal> {
     let [directory, name, ..] = call.arguments;
-    let name = Memory::of(call.tid).string(name, PIPE.len() + 2).unwrap_or_default();
+    let memory = Memory::of(call.tid, Instant::now() + PATIENCE);
+    let name = memory.strings([name], PIPE.len() + 2).map(|[name]| name.unwrap_or_default()).unwrap_or_default();
     let bad = || Refusal::policy(Errno::BADF, "the service looked for a pipe in something that is not open");
-    let directory = descriptor::of(call, directory)?.ok_or_else(bad)?;
+    let directory = descriptor::of(call, listener, directory)?.ok_or_else(bad)?;
     if !seccomp::is_waiting(listener, call.id) {
         return Err(Refusal::policy(Errno::INTR, "the service ended while it called"));
     }

@@ -7,6 +7,7 @@ use crate::call::MountCall;
 use crate::error::Refusal;
 use crate::flags::{self, Flags};
 use crate::options::{self, Fuse, Item};
+use crate::rules::{self, Asked, Extra};
 
 /// The broker's orders for one mount, part of the plan.
 #[derive(Clone, Debug, Serialize)]
@@ -25,6 +26,11 @@ pub struct Policy {
     pub services: Vec<ServiceUse>,
     /// A client that sees its source at another path is corrected in the host's mount table.
     pub source_seen_as: Option<SourceAlias>,
+    /// What the client is called with.
+    #[serde(skip)]
+    pub asked: Asked,
+    /// What else it may pass to the kernel, whoever asked.
+    pub kernel_options: Vec<Extra>,
 }
 
 /// Services, and the options that tell of their use, as the client writes them for the kernel.
@@ -72,8 +78,6 @@ pub struct Order {
 pub enum Options {
     Fuse(Fuse),
     Items(Vec<Item>),
-    /// For the filesystem's own parser.
-    Whole(Vec<u8>),
 }
 
 impl Policy {
@@ -90,6 +94,9 @@ impl Policy {
             Some((fstype, subtype)) => (fstype.to_owned(), Some(subtype.to_owned())),
             None => (call.fstype.clone(), None),
         };
+        if rules::has_control(&call.source) {
+            return Err(Refusal::policy(Errno::INVAL, "there are control characters in the client's source"));
+        }
         let source = self.source_outside(&call.source);
         let options = self.options(&fstype, &call.data)?;
         Ok(Order { fstype, subtype, source, flags: asked.and(&caller), options })
@@ -122,14 +129,15 @@ impl Policy {
     }
 
     fn options(&self, fstype: &str, data: &[u8]) -> Result<Options, Refusal> {
-        let text = std::str::from_utf8(data).ok();
         if fstype == "fuse" || fstype == "fuseblk" {
-            let text = text.ok_or_else(|| Refusal::policy(Errno::INVAL, "FUSE options that are not text"))?;
-            let mut fuse = options::fuse(text)?;
+            let text = std::str::from_utf8(data).map_err(|_| Refusal::policy(Errno::INVAL, "FUSE options that are not text"))?;
+            let mut fuse = options::fuse(text, &self.asked.0)?;
             fuse.rest.extend([Item::value("user_id", self.owner.uid), Item::value("group_id", self.owner.gid)]);
             return Ok(Options::Fuse(fuse));
         }
-        Ok(text.and_then(options::split).map_or_else(|| Options::Whole(data.to_vec()), Options::Items))
+        let items = options::split(fstype, data);
+        rules::judge(fstype, &items, &self.asked, &self.kernel_options)?;
+        Ok(Options::Items(items))
     }
 }
 
@@ -165,6 +173,8 @@ mod tests {
             owner: Owner { uid: 7, gid: 8 },
             services: Vec::new(),
             source_seen_as: None,
+            asked: Asked::default(),
+            kernel_options: Vec::new(),
         }
     }
 

@@ -1,17 +1,19 @@
 //! The sandbox's own mount namespace, where the client sees its mount until its helper is done.
 //!
 //! The namespace belongs to us: the client has no power over its mounts, and the directory of its
-//! target is not writable for it. What the client says about paths is still never used as a path
-//! of ours: it is only compared with the one target.
+//! target is not writable for it. All the same, the target is held by descriptor, and what goes to the
+//! host is a copy of the very mount that was made, never of what a path leads to by then. What the
+//! client says about paths is only compared with the one target.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::mount::{MountAttrFlags, MountFlags, UnmountFlags};
 use shorefast_sys as sys;
-use sys::errand::{self, Errand};
+use sys::errand::{self, Directory, Errand};
+use sys::mount::{Attributes, Identity};
 use sys::mountinfo;
 use sys::namespace::Home;
 
@@ -22,16 +24,10 @@ pub struct View {
     home: Home,
     namespace: OwnedFd,
     root: OwnedFd,
-    target: PathBuf,
-    place: Place,
-}
-
-/// A directory, known by what cannot be forged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    device: (u32, u32),
-    inode: u64,
-    mount: u64,
+    target: OwnedFd,
+    /// Its path in the namespace.
+    path: PathBuf,
+    place: Directory,
 }
 
 impl View {
@@ -44,33 +40,41 @@ impl View {
             sys::call(|| format!("open({path:?}, O_PATH)"), rustix::fs::open(path, flags, Mode::empty())).map_err(Error::View)
         };
         let root = open(Path::new("/"))?;
-        let place = Place::of(open(&target)?.as_fd()).map_err(Error::View)?;
+        let path = target;
+        let target = open(&path)?;
+        let place = identify(target.as_fd()).map_err(Error::View)?;
         drop(visit);
-        Ok(Self { home, namespace, root, target, place })
+        Ok(Self { home, namespace, root, target, path, place })
     }
 
-    /// Whether `path`, said by thread `tid`, is the target. Only before something is mounted
-    /// there: afterwards a lookup could end in the client's own filesystem and wait for it.
-    pub fn is_target(&self, tid: i32, path: &Path) -> bool {
+    /// Whether `path`, said by thread `tid`, is the target. Only before something is mounted there: afterwards a lookup could end
+    /// in the client's own filesystem and wait for it.
+    ///
+    /// The target is in the sandbox's root, which is in memory, and no other mount is entered: a path through the client's source or its
+    /// container leads nowhere, instead of waiting for whoever serves that.
+    pub fn is_target(&self, tid: i32, path: &Path, deadline: Instant) -> bool {
         let found = if path.is_absolute() {
-            open_beneath(self.root.as_fd(), path, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+            let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+            let opened = rustix::fs::openat2(self.root.as_fd(), path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within);
+            opened.and_then(|opened| errand::identify(opened.as_fd())).ok()
         } else {
-            // "." after a chdir is what fusermount and mount.cifs say.
-            let cwd = rustix::fs::open(format!("/proc/{tid}/cwd"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-            cwd.and_then(|cwd| open_beneath(cwd.as_fd(), path, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS))
+            // "." after a chdir is what fusermount and mount.cifs say. Where that is, nobody knows before it is asked.
+            match errand::identify_from(tid, path, deadline) {
+                Errand::Done(found) => Some(found),
+                Errand::Failed(_) | Errand::Late => None,
+            }
         };
-        found.is_ok_and(|fd| Place::of(fd.as_fd()).is_ok_and(|place| place == self.place))
+        found == Some(self.place)
     }
 
     /// Shows a detached mount to the client, and gives a detached copy for the host.
     pub fn show(&self, mount: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
         let _visit = self.home.visit(self.namespace.as_fd())?;
-        sys::mount::attach(mount, rustix::fs::CWD, &self.target)?;
-        self.copy_or_hide()
+        sys::mount::attach(mount, self.target.as_fd(), Path::new(""))?;
+        self.copy_or_hide(mount)
     }
 
-    /// Like [`View::show`], with the classic mount(2): the only call that takes options of any
-    /// length, and options that just the filesystem itself can take apart.
+    /// Like [`View::show`], with the classic mount(2): the only call that takes options of any length.
     /// `deadline`: for a filesystem that asks a server. FUSE does not, and its data names a descriptor
     /// of this process.
     pub fn mount_here(
@@ -83,15 +87,17 @@ impl View {
     ) -> sys::Result<Errand<OwnedFd>> {
         let (source, fstype, data) = (sys::c_string(os(source))?, sys::c_string(fstype)?, sys::c_string(os(data))?);
         let _visit = self.home.visit(self.namespace.as_fd())?;
-        let target = sys::c_string(&self.target)?;
+        // By descriptor, as far as mount(2) goes.
+        sys::call(|| "fchdir(target)".into(), rustix::process::fchdir(&self.target))?;
+        let target = c".".to_owned();
         let Some(deadline) = deadline else {
             let word = MountFlags::from_bits_retain(flags as u32);
             let result = rustix::mount::mount(source.as_c_str(), target.as_c_str(), fstype.as_c_str(), word, data.as_c_str());
             sys::call(|| format!("mount({source:?}, {fstype:?})"), result)?;
-            return Ok(Errand::Done(self.copy_or_hide()?));
+            return Ok(Errand::Done(self.copy_or_hide(self.top()?.as_fd())?));
         };
         Ok(match errand::mount(source, target, fstype, flags, data, deadline) {
-            Errand::Done(()) => Errand::Done(self.copy_or_hide()?),
+            Errand::Done(()) => Errand::Done(self.copy_or_hide(self.top()?.as_fd())?),
             Errand::Failed(error) => Errand::Failed(error),
             Errand::Late => Errand::Late,
         })
@@ -100,9 +106,7 @@ impl View {
     /// What a client that mounts by itself has put on the target, if anything.
     pub fn seen(&self) -> sys::Result<Option<mountinfo::Entry>> {
         let _visit = self.home.visit(self.namespace.as_fd())?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let top = rustix::fs::open(&self.target, flags, Mode::empty());
-        let top = Place::of(sys::call(|| format!("open({:?}, O_PATH)", self.target), top)?.as_fd())?;
+        let top = identify(self.open_top()?.as_fd())?;
         if top.mount == self.place.mount {
             return Ok(None);
         }
@@ -112,8 +116,13 @@ impl View {
     /// A detached copy of it for the host.
     pub fn copy_with(&self, flags: MountFlags) -> sys::Result<OwnedFd> {
         let _visit = self.home.visit(self.namespace.as_fd())?;
-        sys::mount::restrict(&self.target, flags)?;
-        sys::mount::detached_copy(rustix::fs::CWD, &self.target)
+        sys::mount::restrict(&self.path, flags)?;
+        sys::mount::detached_copy(rustix::fs::CWD, &self.path)
+    }
+
+    /// Whether a mount is of another filesystem than the sandbox's own root.
+    pub fn is_new(&self, mount: &Identity) -> bool {
+        (mount.major, mount.minor) != self.place.device
     }
 
     /// Takes the mount out of the client's sight. It would otherwise keep the filesystem alive
@@ -123,27 +132,38 @@ impl View {
         self.unmount()
     }
 
-    fn copy_or_hide(&self) -> sys::Result<OwnedFd> {
-        sys::mount::detached_copy(rustix::fs::CWD, &self.target).inspect_err(|_| drop(self.unmount()))
+    fn open_top(&self) -> sys::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        sys::call(|| format!("open({:?}, O_PATH)", self.path), rustix::fs::open(&self.path, flags, Mode::empty()))
+    }
+
+    /// What was just mounted on the target, and nothing else that is at its path.
+    fn top(&self) -> sys::Result<OwnedFd> {
+        let top = self.open_top()?;
+        let place = identify(top.as_fd())?;
+        let is_other = place.mount != self.place.mount && place.device != self.place.device;
+        if is_other { Ok(top) } else { Err(sys::Error::new(format!("nothing is mounted at {:?}", self.path), rustix::io::Errno::STALE)) }
+    }
+
+    /// `mount`: attached in the namespace, which the calling thread visits.
+    fn copy_or_hide(&self, mount: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
+        let copy = || {
+            let copy = sys::mount::detached_copy(mount, Path::new(""))?;
+            let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
+            sys::mount::set_attributes(copy.as_fd(), Attributes { set, ..Attributes::default() })?;
+            Ok(copy)
+        };
+        copy().inspect_err(|_| drop(self.unmount()))
     }
 
     fn unmount(&self) -> sys::Result<()> {
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-        sys::call(|| format!("umount2({:?})", self.target), rustix::mount::unmount(&self.target, flags))
+        sys::call(|| format!("umount2({:?})", self.path), rustix::mount::unmount(&self.path, flags))
     }
 }
 
-impl Place {
-    fn of(fd: BorrowedFd<'_>) -> sys::Result<Self> {
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let mask = StatxFlags::INO | StatxFlags::MNT_ID;
-        let stat = sys::call(|| "statx(STATX_MNT_ID)".into(), rustix::fs::statx(fd, c"", flags, mask))?;
-        Ok(Self { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount: stat.stx_mnt_id })
-    }
-}
-
-fn open_beneath(root: BorrowedFd<'_>, path: &Path, resolve: ResolveFlags) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+fn identify(fd: BorrowedFd<'_>) -> sys::Result<Directory> {
+    sys::call(|| "statx(STATX_MNT_ID)".into(), errand::identify(fd))
 }
 
 fn os(bytes: &[u8]) -> &std::ffi::OsStr {

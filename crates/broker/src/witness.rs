@@ -31,6 +31,16 @@ impl<'a> Witness<'a> {
         self.mounted.as_ref()
     }
 
+    /// Takes the mount out of the client's sight.
+    pub fn hide(&self) -> Result<(), Error> {
+        self.view.hide().map_err(Error::View)
+    }
+
+    /// The mount is complete: it lives on without us.
+    pub fn keep(mut self) {
+        self.mounted.iter_mut().for_each(Mounted::keep);
+    }
+
     pub fn look(&mut self) -> Result<(), Error> {
         if self.mounted.is_some() {
             return Ok(());
@@ -47,6 +57,7 @@ impl<'a> Witness<'a> {
             fstype: entry.fstype,
             source: self.policy.source_outside(entry.source.as_bytes()),
             services: Vec::new(),
+            kept: false,
         });
         Ok(())
     }

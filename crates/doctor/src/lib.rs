@@ -13,6 +13,7 @@ pub mod cgroups;
 pub mod fuse;
 pub mod kernel;
 pub mod places;
+pub mod records;
 pub mod subject;
 pub mod finding;
 

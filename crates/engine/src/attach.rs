@@ -2,13 +2,14 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use shorefast_sys as sys;
 use sys::errand::{self, Errand, Wish};
 use sys::mount::Identity;
 use sys::namespace::Home;
+use sys::unmount::How;
 
 use crate::error::Error;
 
@@ -46,8 +47,12 @@ fn opened(path: &Path, errand: Errand<OwnedFd>) -> Result<OwnedFd, Error> {
 
 impl Target {
     /// Without symbolic links, as the mount table shows it.
-    pub fn path(&self) -> Result<PathBuf, Error> {
-        let link = format!("/proc/thread-self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&self.directory));
+    pub fn path(&self, deadline: Instant) -> Result<PathBuf, Error> {
+        // In another namespace, our table does not tell.
+        let is_gone = self.elsewhere.is_none() && is_off_the_tree(&self.directory);
+        let again = if is_gone { Some(self.open_again(deadline)?) } else { None };
+        let directory = again.as_ref().unwrap_or(&self.directory);
+        let link = format!("/proc/thread-self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(directory));
         let path = sys::call(|| format!("readlink({link:?})"), std::fs::read_link(&link));
         path.map_err(|source| Error::Target { path: self.named.clone(), source })
     }
@@ -58,6 +63,28 @@ impl Target {
         let status = self.elsewhere.as_ref().map_or_else(|| rustix::fs::stat(path), rustix::fs::fstat);
         status.map(|status| status.st_ino).map_err(|errno| Error::Record { path: path.into(), source: errno.into() })
     }
+}
+
+impl Target {
+    /// What the caller's path leads to now.
+    fn open_again(&self, deadline: Instant) -> Result<OwnedFd, Error> {
+        opened(&self.named, errand::open(&self.named, TARGET, deadline))
+    }
+}
+
+/// Whether the directory is in a mount that was unmounted after it was opened: the root of a dead mount, say, whose keeper was not done
+/// yet. Nobody finds a mount there any more. (One that was removed is not: that is for its owner to know.)
+fn is_off_the_tree(directory: &OwnedFd) -> bool {
+    let mount = sys::mount::identify(directory.as_fd());
+    mount.is_ok_and(|mount| sys::mount::attachment_of(&mount).is_ok_and(|place| place.is_none()))
+}
+
+/// The mount that this directory is the root of.
+fn mount_with_root(directory: &OwnedFd) -> Option<Identity> {
+    let flags = rustix::fs::AtFlags::EMPTY_PATH | rustix::fs::AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(directory, c"", flags, rustix::fs::StatxFlags::TYPE).ok()?;
+    let is_root = stat.stx_attributes.contains(rustix::fs::StatxAttributes::MOUNT_ROOT);
+    is_root.then(|| sys::mount::identify(directory.as_fd()).ok()).flatten()
 }
 
 fn open_namespace(path: &Path) -> Result<OwnedFd, Error> {
@@ -82,10 +109,29 @@ pub struct Attached<'a> {
     kept: bool,
 }
 
-pub fn at<'a>(mount: &OwnedFd, identity: Identity, target: &'a Target) -> Result<Attached<'a>, Error> {
+/// Attaches the mount at the target. `clear` is asked to take away a mount whose root the target is, if that is a dead one of ours; it
+/// says whether it did. If what was opened is not there any more, what the path leads to now counts: the caller named a path.
+pub fn at<'a>(
+    mount: &OwnedFd,
+    identity: Identity,
+    target: &'a Target,
+    deadline: Instant,
+    clear: impl Fn(Identity) -> bool,
+) -> Result<Attached<'a>, Error> {
     let attach = || {
-        let attached = sys::mount::attach(mount.as_fd(), target.directory.as_fd(), Path::new(""));
-        attached.map_err(|source| Error::Attach { path: target.named.clone(), source })
+        let mut again = None;
+        loop {
+            let directory = again.as_ref().unwrap_or(&target.directory);
+            let is_in_the_way = mount_with_root(directory).is_some_and(&clear);
+            let attached = if is_in_the_way { Ok(()) } else { sys::mount::attach(mount.as_fd(), directory.as_fd(), Path::new("")) };
+            match attached {
+                Ok(()) if !is_in_the_way => return Ok(()),
+                Err(source) if !is_off_the_tree(directory) || Instant::now() >= deadline => {
+                    return Err(Error::Attach { path: target.named.clone(), source });
+                }
+                _ => again = Some(target.open_again(deadline)?),
+            }
+        }
     };
     in_namespace(target.elsewhere.as_ref(), attach)?;
     Ok(Attached { identity, target, kept: false })
@@ -97,11 +143,14 @@ impl Attached<'_> {
     }
 }
 
+/// A path to a mount may lead through others.
+const DETACH_WITHIN: Duration = Duration::from_secs(2);
+
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
         if !self.kept {
             // Somebody may have unmounted it already; there is nobody to tell.
-            let detach = || sys::mount::detach(&self.identity).map_err(Error::Wait);
+            let detach = || sys::unmount::unmount(&self.identity, How::Detached, Instant::now() + DETACH_WITHIN).map_err(Error::Wait);
             let _ = in_namespace(self.target.elsewhere.as_ref(), detach);
         }
     }

@@ -54,6 +54,17 @@ mod tests {
     }
 
     #[test]
+    fn files_that_options_name_are_shown() {
+        for name in names() {
+            let definition = named(name).map(Layer::complete).unwrap().unwrap();
+            for option in definition.files {
+                let shown = crate::options::redacted(&format!("{option}=/etc/x"));
+                assert_eq!(shown, format!("{option}=/etc/x"), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn every_type_is_mentioned_where_it_is_listed() {
         assert_eq!(mentioning("nfs4").collect::<Vec<_>>(), ["nfs"]);
         assert_eq!(mentioning("nosuch").count(), 0);

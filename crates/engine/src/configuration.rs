@@ -6,6 +6,8 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use shorefast_trust::{self as trust, Chosen};
+
 use crate::catalogue;
 use crate::definition::{Definition, Layer};
 use crate::error::Error;
@@ -147,7 +149,8 @@ impl Configuration {
 
 impl ClientFile {
     fn parse(&self) -> Result<Written, Error> {
-        let unreadable = |error: &io::Error| Error::DefinitionUnreadable { file: self.path.clone(), source: error.kind().into() };
+        let again = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+        let unreadable = |error: &io::Error| Error::DefinitionUnreadable { file: self.path.clone(), source: again(error) };
         let text = self.content.as_ref().map_err(unreadable)?;
         let layer = Layer::parse(text).map_err(|problem| Error::Definition { file: self.path.clone(), problem })?;
         Ok(Written { by: Author::File(self.path.clone()), layer })
@@ -156,7 +159,7 @@ impl ClientFile {
 
 /// One file, whoever may have put it wherever: the client's name, and what it says.
 pub fn of_file(path: &Path) -> Result<(String, Written), Error> {
-    let file = ClientFile { name: stem(path), path: path.to_owned(), content: std::fs::read_to_string(path) };
+    let file = ClientFile { name: stem(path), path: path.to_owned(), content: trust::read_to_string(path, Chosen::ByCaller) };
     let written = file.parse()?;
     Ok((file.name, written))
 }
@@ -182,14 +185,11 @@ fn client_files(snapshot: &Path, directory: &Path) -> Result<Vec<ClientFile>, Er
     };
     let mut names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>().map_err(unreadable)?;
     names.sort();
-    let file = |name: &OsStr| ClientFile {
-        name: stem(Path::new(name)),
-        path: directory.join(name),
-        content: std::fs::read_to_string(snapshot.join(name)),
-    };
+    let checked = trust::Directory::check(snapshot).map_err(unreadable)?;
+    let file = |name: &OsStr| ClientFile { name: stem(Path::new(name)), path: directory.join(name), content: checked.read_to_string(name) };
     let mut files: Vec<_> =
         names.iter().filter(|name| Path::new(name).extension().is_some_and(|end| end == "toml")).map(|name| file(name)).collect();
-    files.extend(short_form(snapshot, directory)?);
+    files.extend(short_form(&checked, directory)?);
     Ok(files)
 }
 
@@ -197,13 +197,17 @@ fn client_files(snapshot: &Path, directory: &Path) -> Result<Vec<ClientFile>, Er
 const PLUGIN: &str = "volume-plugin";
 const IMAGE: &str = "docker-container";
 
-fn short_form(snapshot: &Path, directory: &Path) -> Result<Option<ClientFile>, Error> {
-    let value = |key: &str| std::fs::read_to_string(snapshot.join(key)).ok().map(|text| text.trim().to_owned());
+fn short_form(snapshot: &trust::Directory, directory: &Path) -> Result<Option<ClientFile>, Error> {
+    let value = |key: &str| match snapshot.read_to_string(key) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::DefinitionUnreadable { file: directory.join(key), source }),
+    };
     let lacks = |present: &str, missing: &str| {
         let problem = format!("key `{missing}` is missing beside `{present}`");
         Err(Error::Definition { file: directory.join(present), problem })
     };
-    match (value(PLUGIN), value(IMAGE)) {
+    match (value(PLUGIN)?, value(IMAGE)?) {
         (None, None) => Ok(None),
         (Some(_), None) => lacks(PLUGIN, IMAGE),
         (None, Some(_)) => lacks(IMAGE, PLUGIN),

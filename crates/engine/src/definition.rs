@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use shorefast_runtimes::Selector;
 use shorefast_sandbox::cgroup::Limits;
-use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, SecretForm};
+use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, ProcessLimits, SecretForm, SourceAccess};
 
 use crate::mode::Mode;
 
@@ -30,15 +30,22 @@ pub struct Definition {
     /// The name under which the helper is run, if it is not that of its file.
     pub arg0: Option<String>,
     pub kernel_types: Vec<String>,
+    /// By type: what the client may pass to the kernel although nobody asked for it, besides what is built in.
+    pub kernel_options: BTreeMap<String, Vec<String>>,
     pub services: Vec<Services>,
     pub source: Source,
+    /// What the client may do in it.
+    pub source_access: SourceAccess,
     /// What the client gets whatever the caller says: `name` or `name=value`.
     pub options: Vec<String>,
     pub files: Vec<String>,
     pub secret: Option<SecretWay>,
     pub namespaces: Namespaces,
     pub capabilities: Capabilities,
+    /// Through control groups: what the definition asks for.
     pub limits: Limits,
+    /// Without them: for what it does not ask for.
+    pub process_limits: ProcessLimits,
     /// The size of all that the client can write inside.
     pub scratch_bytes: u64,
     pub mounts: u32,
@@ -61,6 +68,7 @@ pub struct Layer {
     pub kernel_types: Option<Vec<String>>,
     pub services: Option<Vec<Services>>,
     pub source: Option<Source>,
+    pub source_access: Option<SourceAccess>,
     pub options: Option<Vec<String>>,
     pub files: Option<Vec<String>>,
     pub secret: Option<SecretLayer>,
@@ -72,6 +80,8 @@ pub struct Layer {
     pub namespaces: NamespaceLayer,
     #[serde(skip_serializing_if = "LimitLayer::is_empty")]
     pub limits: LimitLayer,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernel_options: BTreeMap<String, Vec<String>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -188,6 +198,7 @@ impl Layer {
             kernel_types: self.kernel_types.or(below.kernel_types),
             services: self.services.or(below.services),
             source: self.source.or(below.source),
+            source_access: self.source_access.or(below.source_access),
             options: self.options.or(below.options),
             files: self.files.or(below.files),
             secret: self.secret.or(below.secret),
@@ -205,6 +216,7 @@ impl Layer {
                 cpu: self.limits.cpu.or(below.limits.cpu),
                 scratch: self.limits.scratch.or(below.limits.scratch),
             },
+            kernel_options: below.kernel_options.into_iter().chain(self.kernel_options).collect(),
             env: below.env.into_iter().chain(self.env).collect(),
             provide: below.provide.into_iter().chain(self.provide).collect(),
         }
@@ -228,6 +240,10 @@ impl Layer {
             return Err("key `mounts`: a client that may mount nothing is of no use".into());
         }
         self.provide.keys().try_for_each(|path| check_provided(path))?;
+        let kernel_types = self.kernel_types.unwrap_or_else(|| vec!["fuse".to_owned()]);
+        check_kernel_options(&kernel_types, &self.kernel_options)?;
+        let namespaces = self.namespaces.complete()?;
+        check_source_access(self.source_access, self.source.unwrap_or_default(), namespaces)?;
         let of_limits = |problem| format!("key `limits`: {problem}");
         Ok(Definition {
             types,
@@ -240,15 +256,18 @@ impl Layer {
             mode: self.mode,
             command,
             arg0: self.arg0,
-            kernel_types: self.kernel_types.unwrap_or_else(|| vec!["fuse".to_owned()]),
+            kernel_types,
+            kernel_options: self.kernel_options,
             services: self.services.unwrap_or_default().into_iter().map(Services::checked).collect::<Result<_, _>>()?,
             source: self.source.unwrap_or_default(),
+            source_access: self.source_access.unwrap_or_default(),
             options: self.options.unwrap_or_default(),
             files: self.files.unwrap_or_default(),
             secret: self.secret.map(SecretLayer::complete).transpose()?,
-            namespaces: self.namespaces.complete()?,
+            namespaces,
             capabilities: self.capabilities.unwrap_or_default(),
             limits: self.limits.limits().map_err(of_limits)?,
+            process_limits: self.limits.process_limits(),
             scratch_bytes: self.limits.scratch.as_deref().map_or(Ok(DEFAULT_SCRATCH), parse_size).map_err(of_limits)?,
             mounts,
             daemon: self.daemon.unwrap_or_default(),
@@ -293,8 +312,17 @@ impl LimitLayer {
         self.memory.is_none() && self.pids.is_none() && self.cpu.is_none() && self.scratch.is_none()
     }
 
+    /// A limit of the definition's own replaces the default, which is another kind of limit.
+    fn process_limits(&self) -> ProcessLimits {
+        let default = ProcessLimits::default();
+        ProcessLimits {
+            processes: default.processes.filter(|_| self.pids.is_none()),
+            memory_bytes: default.memory_bytes.filter(|_| self.memory.is_none()),
+        }
+    }
+
     fn limits(&self) -> Result<Limits, String> {
-        let memory_bytes = self.memory.as_deref().map(parse_size).transpose()?;
+        let memory_bytes = self.memory.as_deref().filter(|text| *text != UNLIMITED).map(parse_size).transpose()?;
         if self.cpu.is_some_and(|count| !count.is_finite() || count < 0.01) {
             return Err("cpu is a number of processors, at least 0.01".to_owned());
         }
@@ -302,8 +330,37 @@ impl LimitLayer {
     }
 }
 
+fn check_source_access(access: Option<SourceAccess>, source: Source, namespaces: Namespaces) -> Result<(), String> {
+    match (access, source, namespaces.user) {
+        (Some(_), Source::Remote, _) => {
+            Err("key `source_access`: only with source = \"path\" is there something of the host to reach".into())
+        }
+        (Some(SourceAccess::AsRoot), Source::Path, Namespace::Host) => {
+            Err("key `source_access`: \"as-root\" needs namespaces = { user = \"private\" } (a dedicated user owns no file of root's)"
+                .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// As a limit of memory: not even the default.
+const UNLIMITED: &str = "unlimited";
+
 fn default_command() -> Vec<String> {
     ["mount", "-t", "{type}", "{flags}", "-o", "{options}", "{source}", "{target}"].map(str::to_owned).to_vec()
+}
+
+fn check_kernel_options(types: &[String], options: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
+    for (fstype, options) in options {
+        if !types.contains(fstype) || fstype.split('.').next() == Some("fuse") {
+            return Err(format!("key `kernel_options`: {fstype:?} is none of the kernel_types, or is FUSE, which has no others"));
+        }
+        let is_bad = |option: &&String| option.is_empty() || option.starts_with(['*', '=']) || option.contains(',');
+        if let Some(bad) = options.iter().find(is_bad) {
+            return Err(format!("key `kernel_options`: {bad:?} is not of the form KEY, KEY=VALUE or KEY*"));
+        }
+    }
+    Ok(())
 }
 
 fn check_provided(path: &Path) -> Result<(), String> {
@@ -348,6 +405,8 @@ mod tests {
         assert_eq!(definition.namespaces.user, Namespace::Private);
     }
 
+    const AS_ROOT_AND_DEDICATED: &str = "types = [\"a\"]\nsource = \"path\"\nsource_access = \"as-root\"\nnamespaces = { user = \"host\" }";
+
     const SERVICE: &str =
         "[[services]]\nasked_by = \"/bin/ask\"\nused_with = []\n[[services.run]]\nname = \"a\"\ncommand = [\"a\"]\nprogram = 1\n";
 
@@ -363,10 +422,14 @@ mod tests {
             ("no types", "types = []", "`types`"),
             ("nothing to run", "types = [\"a\"]\ncommand = []", "`command`"),
             ("no target in the command", "types = [\"a\"]\ncommand = [\"x\"]", "{target}"),
+            ("options of a foreign type", "types = [\"a\"]\nkernel_types = [\"x\"]\nkernel_options = { y = [\"z\"] }", "kernel_options"),
+            ("any option", "types = [\"a\"]\nkernel_types = [\"x\"]\nkernel_options = { x = [\"*\"] }", "KEY*"),
             ("a size that is none", "types = [\"a\"]\nlimits = { memory = \"lots\" }", "lots"),
             ("a size of nothing", "types = [\"a\"]\nlimits = { memory = \"0\" }", "no size"),
             ("a size that overflows", "types = [\"a\"]\nlimits = { memory = \"99999999999T\" }", "no size"),
             ("host pids with private users", "types = [\"a\"]\nnamespaces = { pid = \"host\", user = \"private\" }", "namespaces"),
+            ("a way to reach what is not there", "types = [\"a\"]\nsource_access = \"as-root\"", "`source_access`"),
+            ("root's files for a dedicated user", AS_ROOT_AND_DEDICATED, "`source_access`"),
             ("a container that cannot be", "types = [\"a\"]\ncontainer = \"a b\"", "`container`"),
             ("a file over the image's programs", "types = [\"a\"]\nprovide = { \"/usr/bin/x\" = \"\" }", "provide"),
             ("a service at a port that is none", with_service[0].as_str(), "99999"),
@@ -396,6 +459,20 @@ mod tests {
         assert_eq!(definition.image.as_deref(), Some("dir:/b"));
         assert_eq!((definition.limits.memory_bytes, definition.limits.processes), (Some(1 << 30), Some(7)));
         assert_eq!(definition.env.into_iter().collect::<Vec<_>>(), [("A".into(), "1".into()), ("B".into(), "2".into())]);
+    }
+
+    #[test]
+    fn a_limit_replaces_the_default() {
+        let limits = |text: &str| {
+            let definition = parse(&format!("types = [\"a\"]\nlimits = {{ {text} }}")).unwrap();
+            let both = |group: Option<u64>, process: Option<u64>| (group, process.is_some());
+            let (group, process) = (definition.limits, definition.process_limits);
+            [both(group.memory_bytes, process.memory_bytes), both(group.processes, process.processes)]
+        };
+        assert_eq!(limits(""), [(None, true), (None, true)]);
+        assert_eq!(limits("memory = \"1G\""), [(Some(1 << 30), false), (None, true)]);
+        assert_eq!(limits("pids = 9"), [(None, true), (Some(9), false)]);
+        assert_eq!(limits("memory = \"unlimited\""), [(None, false), (None, true)]);
     }
 
     #[test]

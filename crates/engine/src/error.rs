@@ -8,6 +8,8 @@ use shorefast_runtimes as runtimes;
 use shorefast_sandbox as sandbox;
 use shorefast_sys as sys;
 
+use crate::text;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("root rights are needed")]
@@ -92,8 +94,14 @@ pub enum Error {
     Record { path: PathBuf, source: std::io::Error },
     #[error("{path:?} is not a mount of ours")]
     NotOurs { path: PathBuf },
+    #[error("{path:?} is still being mounted, by pid {pid}")]
+    Underway { path: PathBuf, pid: i32 },
     #[error("cannot unmount {path:?}")]
     Unmount { path: PathBuf, source: std::io::Error },
+    #[error("cannot unmount {path:?}: {} on it{}", mounted(by), if *client_ended { "; its client was ended" } else { "" })]
+    Covered { path: PathBuf, by: Vec<String>, client_ended: bool },
+    #[error("{path:?} is mounted in another mount namespace (mnt:[{namespace}])")]
+    OtherNamespace { path: PathBuf, namespace: u64, id: String },
     #[error("cannot unmount {path:?}: not even lazily within the deadline")]
     UnmountHangs { path: PathBuf },
     #[error("{path:?} is unmounted, but its client (pid {pid}) does not end")]
@@ -112,10 +120,10 @@ pub struct Said {
 impl std::fmt::Display for Said {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for line in &self.refused {
-            write!(out, "\n  broker: {line}")?;
+            write!(out, "\n  broker: {}", text::printable_line(line))?;
         }
         for line in &self.helper {
-            write!(out, "\n  helper: {line}")?;
+            write!(out, "\n  helper: {}", text::printable_line(line))?;
         }
         Ok(())
     }
@@ -127,6 +135,15 @@ fn looked(directory: &std::path::Path, files: &[PathBuf]) -> String {
     }
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
     format!(" (looked at the built-in ones and {})", names.join(", "))
+}
+
+/// The start of a sentence about what covers a mount.
+fn mounted(by: &[String]) -> String {
+    match by {
+        [] => "something is mounted".to_owned(),
+        [one] => format!("{one} is mounted"),
+        several => format!("{} are mounted", several.join(", ")),
+    }
 }
 
 fn exit_status(code: Option<i32>) -> String {
@@ -182,6 +199,9 @@ impl Error {
             Self::NoContainer { .. } => "add container = \"NAME\" or \"KEY=VALUE\" to the definition, or say --container",
             Self::Container(error) => error.hint(),
             Self::Sandbox(sandbox::Error::ContainerGone { .. }) => "the container was stopped meanwhile: start it and try again",
+            Self::Sandbox(sandbox::Error::OwnersNotMapped { .. }) => {
+                "root's files there would be the client's: use mode container, or say source_access = \"as-root\" if they may be (docs/CLIENTS.md)"
+            }
             Self::MountProgram { .. } => "mode host needs mount(8) of util-linux or busybox on this host",
             Self::HostMount { why, .. } => {
                 return Some(format!(
@@ -222,7 +242,16 @@ impl Error {
             Self::Unmount { source, .. } if source.raw_os_error() == Some(libc::EBUSY) => {
                 "something uses it (fuser -vm shows what); --lazy detaches it now, --force also cuts the users off"
             }
-            Self::Lingers { .. } => "`shorefast umount --force` ends it",
+            Self::Covered { client_ended: true, .. } => {
+                "what is mounted there is not ours; unmount it first (umount(8)), then `shorefast umount` or `reconcile` removes the rest"
+            }
+            Self::Covered { .. } => {
+                "what is mounted there is not ours; unmount it first (umount(8)). --force ends our client, and only that"
+            }
+            Self::OtherNamespace { id, .. } => {
+                return Some(format!("`shorefast umount {id}` unmounts it there; a path means the mount that is seen here"));
+            }
+            Self::Lingers { .. } | Self::Underway { .. } => "`shorefast umount --force` ends it",
             _ => return None,
         };
         Some(text.to_owned())
@@ -234,6 +263,8 @@ impl Said {
         let has = |part: &str| self.refused.iter().any(|line| line.contains(part));
         if has("may not mount type") {
             "if the client is meant to mount that type, add it to kernel_types in its definition"
+        } else if has("may not pass the option") {
+            "if that is meant, say it yourself with -o, or list it in kernel_options of the client's definition (docs/CLIENTS.md)"
         } else if has("fsopen") && has("ENODEV") {
             "this kernel lacks the filesystem: load its module or use another kernel"
         } else if has("mounted a second time") || has("made more than") {

@@ -62,7 +62,7 @@ impl LastGood {
     }
 
     fn read(&self) -> Option<Kept> {
-        serde_json::from_slice(&fs::read(&self.file).ok()?).ok()
+        serde_json::from_slice(&shorefast_trust::read(&self.file, shorefast_trust::Chosen::ByPlace).ok()?).ok()
     }
 
     /// By rename: whoever reads meanwhile sees the old or the new.

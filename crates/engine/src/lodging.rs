@@ -27,7 +27,7 @@ pub enum House {
     Container(Container, String),
 }
 
-/// Gets what the plan names: an image, which may have to be fetched, or a container that runs. `nest`: prepared for an image.
+/// Gets what the plan names: an image, which may have to be fetched, or a container that runs.
 pub fn find(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Lodging, Error> {
     match &plan.root {
         Root::Image(image) => {
@@ -36,11 +36,9 @@ pub fn find(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Lodging, Error
             Ok(Lodging { nest, house: House::Image(image), held })
         }
         Root::Container(selector) => {
-            drop(nest);
             let deadline = Instant::now() + plan.timeout;
             let found = shorefast_runtimes::find(selector, deadline).map_err(Error::Container)?;
             let container = Container::of(found.pid).map_err(Error::Sandbox)?;
-            let nest = shorefast_sandbox::prepare_in(&container, deadline).map_err(Error::Sandbox)?;
             Ok(Lodging { nest, house: House::Container(container, found.to_string()), held: None })
         }
     }

@@ -37,6 +37,23 @@ impl Maker<'_> {
         }
     }
 
+    /// Takes the mount out of the client's sight: seen there, it would outlive the host's umount. The client's helper is done with it.
+    pub fn hide(&self) -> Result<(), Error> {
+        match self {
+            Self::Broker(broker) => broker.hide(),
+            Self::Client(witness) => witness.hide(),
+        }
+        .map_err(Error::Broker)
+    }
+
+    /// The mount is complete: it lives on without us.
+    pub fn keep(self) {
+        match self {
+            Self::Broker(broker) => broker.keep(),
+            Self::Client(witness) => witness.keep(),
+        }
+    }
+
     /// What was not performed, oldest first.
     pub fn refused(&self) -> Vec<String> {
         match self {

@@ -16,12 +16,12 @@ use sys::shim::Program;
 
 use crate::attach::{self, Target};
 use crate::error::Error;
-use crate::keeper::{FilesystemEnd, Keeper};
+use crate::keeper::Keeper;
 use crate::kill_point::{self, Point};
 use crate::lodging::{self, House, Lodging};
 use crate::maker::Maker;
 use crate::plan::ClientPlan;
-use crate::record::{Begun, Process, Record, Records};
+use crate::record::{Begun, Process, Record, Records, Underway};
 use crate::serve::{self, Terms};
 use crate::start::{self, Started};
 use crate::{Host, Plan, host_mount, kernel, reconcile, services};
@@ -36,6 +36,8 @@ pub fn prepare() -> Result<Nest, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
+    // Ourselves: the client, what keeps it and what runs beside it have it from us.
+    sys::standing::reset();
     let nest = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
     // Not before: the sandbox has a longer way to go.
     sys::process::expect_stack(FRAMES);
@@ -74,16 +76,19 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let deadline = Instant::now() + plan.timeout;
     let records = Records::at(&host.run_dir);
 
-    let begun = records.begin(house.digest())?;
+    let begun = records.begin(house.digest(), Some(&underway(plan, &house)))?;
     drop(held);
     kill_point::pass(Point::RecordBegun);
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
     kill_point::pass(Point::CgroupMade);
     let program = Program::default();
     let around = Surroundings { ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
-    let Started { keeper, client, listener, view, filesystem_end } = start::client(furnished, plan, &around, &records, &begun)?;
+    let Started { keeper, client, listener, view, sandbox } = start::client(furnished, plan, &around, &records, &begun)?;
     // What others left behind; now, because the client takes its time.
     reconcile::abandoned(&records)?;
+    if plan.policy.kernel_types.iter().any(|fstype| !fstype.starts_with("fuse")) {
+        reconcile::sweep(&records)?;
+    }
 
     let beside = services::plan::make(&plan.services, house.rootfs(), &plan.client, begun.digest, host.images.root());
     let mut start_services = services::starter(&records, &beside, deadline);
@@ -93,13 +98,27 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     };
     let log = records.log(&begun.id);
     let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target, services: &plan.services };
-    let parts = Parts { plan, house: &house, target: &target, begun: &begun, client: &client, keeper: &keeper, cgroup: &cgroup.0 };
+    let parts = Parts {
+        plan,
+        house: &house,
+        target: &target,
+        begun: &begun,
+        client: &client,
+        keeper: &keeper,
+        cgroup: &cgroup.0,
+        sandbox,
+        deadline,
+    };
     let commit = |mounted: &Mounted| begun.commit(&parts.describe(mounted, services::used_by(mounted, &plan.client, &records))?);
     serve::until_complete(&client, &mut maker, &terms, commit)?;
     let mounted = maker.mounted().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
     house.move_in(client.pid())?;
-    let attached = attach::at(&mounted.mount, mounted.identity, &target)?;
+    if mounted.is_fuse {
+        maker.hide()?;
+    }
+    let clear = |dead| reconcile::clear_dead(&records, dead);
+    let attached = attach::at(&mounted.mount, mounted.identity, &target, deadline, clear)?;
     kill_point::pass(Point::Attached);
     if !mounted.services.is_empty() {
         services::remember(&records);
@@ -110,33 +129,41 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
         client.keep().map_err(|_| serve::ended_early(&terms))?;
         cgroup.keep();
     } else {
-        release_kernel_mount(keeper, filesystem_end, mounted)?;
+        keeper.dismiss();
         kill_point::pass(Point::KeeperReleased);
         drop(client);
         drop(cgroup);
     }
     kill_point::pass(Point::ClientReleased);
     attached.keep();
+    maker.keep();
     begun.finish();
     kill_point::pass(Point::RecordFinished);
     Ok(())
 }
 
-/// The target, and the source if that is the host's.
-fn open_places(plan: &ClientPlan, deadline: Instant) -> Result<(Target, Option<Errand<OwnedFd>>), Error> {
-    match (&plan.spec.source, &plan.namespace) {
-        (Some(source), None) => attach::open_with_source(&plan.target, source, deadline).map(|(target, source)| (target, Some(source))),
-        _ => Ok((attach::open(&plan.target, plan.namespace.as_deref(), deadline)?, None)),
+/// For `list`, until there is a record.
+fn underway(plan: &ClientPlan, house: &House) -> Underway {
+    Underway {
+        target: std::path::absolute(&plan.target).unwrap_or_else(|_| plan.target.clone()),
+        client: plan.client.clone(),
+        image: house.name(plan),
+        mode: plan.mode.to_string(),
+        since: now(),
     }
 }
 
-/// A kernel filesystem needs its client no more, only somebody who removes the record at its end.
-/// Where the kernel grants no such watch, or the server no look at its root, the next call of ours
-/// does that.
-fn release_kernel_mount(keeper: Keeper, end: Option<FilesystemEnd>, mounted: &Mounted) -> Result<(), Error> {
-    match end {
-        Some(end) if end.watch(&mounted.mount).is_ok() => keeper.release_to_filesystem().map_err(Error::Keeper),
-        _ => Ok(()),
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// The target, and the source if that is the host's.
+fn open_places(plan: &ClientPlan, deadline: Instant) -> Result<(Target, Option<Errand<OwnedFd>>), Error> {
+    match (&plan.spec.source, &plan.namespace) {
+        (Some(source), None) => {
+            attach::open_with_source(&plan.target, &source.path, deadline).map(|(target, source)| (target, Some(source)))
+        }
+        _ => Ok((attach::open(&plan.target, plan.namespace.as_deref(), deadline)?, None)),
     }
 }
 
@@ -149,31 +176,36 @@ struct Parts<'a> {
     client: &'a Client,
     keeper: &'a Keeper,
     cgroup: &'a Cgroup,
+    sandbox: Option<u64>,
+    deadline: Instant,
 }
 
 impl Parts<'_> {
     fn describe(&self, mounted: &Mounted, services: Vec<String>) -> Result<Record, Error> {
-        let Self { plan, house, target, begun, client, keeper, cgroup } = self;
+        let Self { plan, house, target, begun, client, keeper, cgroup, sandbox, deadline } = self;
         let init = Process::of(client.pid().as_raw_nonzero().get()).filter(|_| mounted.is_fuse);
         Ok(Record {
             id: begun.id.clone(),
-            target: target.path()?,
+            target: target.path(*deadline)?,
             source: std::ffi::OsString::from_vec(mounted.source.clone()),
             fstype: mounted.fstype.clone(),
             client: plan.client.clone(),
             image: house.name(plan),
             digest: begun.digest,
             mode: plan.mode.to_string(),
-            since: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            since: now(),
             mount: mounted.identity.into(),
             namespace: target.namespace()?,
             init,
-            keeper: keeper.process(),
+            keeper: keeper.process().filter(|_| mounted.is_fuse),
             host_processes: Record::shares_processes(plan.spec.processes),
             cgroup: (*cgroup).clone(),
+            limits: plan.limits_json(),
             keep_dead: Record::keeps_dead(plan.on_exit),
             uses_services: !services.is_empty(),
             services,
+            boot: sys::process::boot_id().to_owned(),
+            sandbox: *sandbox,
         })
     }
 }

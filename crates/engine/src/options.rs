@@ -89,9 +89,10 @@ pub fn parse(text: &str) -> Result<Options, Error> {
 
 impl Options {
     /// These as well, instead of any of the same name.
-    pub fn with(mut self, items: &[Item]) -> Self {
-        self.items.retain(|item| !items.iter().any(|other| other.name == item.name));
-        self.items.extend_from_slice(items);
+    pub fn with(mut self, others: Self) -> Self {
+        self.flags |= others.flags;
+        self.items.retain(|item| !others.items.iter().any(|other| other.name == item.name));
+        self.items.extend(others.items);
         self
     }
 }
@@ -153,7 +154,13 @@ pub fn redacted(text: &str) -> String {
 pub fn secrets_in(text: &str) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut start = 0;
-    for part in text.split(',') {
+    let mut quoted = false;
+    // As `split` does it. An open quote hides the rest: better too much than a part of a password.
+    let is_end = |character: char| {
+        quoted ^= character == '"';
+        character == ',' && !quoted
+    };
+    for part in text.split(is_end) {
         // `--options=password=…` is one word.
         let option = if part.starts_with("--") { part.split_once('=').map_or(part, |(_, rest)| rest) } else { part };
         if let Some((name, value)) = option.split_once('=')
@@ -171,9 +178,12 @@ fn redact(name: &str, value: &str) -> String {
     if looks_secret(name, value) { "[redacted]".to_owned() } else { value.to_owned() }
 }
 
+/// By its name alone: a password may look like a path. Only of an option that is there to name a file is a path shown.
 fn looks_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    ["pass", "secret", "token", "key", "cred"].iter().any(|part| name.contains(part)) && !value.starts_with('/')
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    let names_a_file = value.starts_with('/') && (has(&["file", "keyring", "keytab", "path"]) || name == "credentials" || name == "cred");
+    has(&["pass", "secret", "token", "key", "cred"]) && !names_a_file
 }
 
 #[cfg(test)]
@@ -204,9 +214,10 @@ mod tests {
 
     #[test]
     fn what_a_definition_insists_on_replaces_what_the_caller_says() {
-        let insisted = parse("log-file=-,quiet").unwrap().items;
-        let options = parse("ro,log-file=/var/log/x,port=1").unwrap().with(&insisted);
+        let options = parse("ro,log-file=/var/log/x,port=1").unwrap().with(parse("log-file=-,quiet").unwrap());
         assert_eq!((options.flags, join(&options.items).as_str()), (libc::MS_RDONLY, "ro,port=1,log-file=-,quiet"));
+        let options = parse("rw").unwrap().with(parse("ro").unwrap());
+        assert_eq!((options.flags, join(&options.items).as_str()), (libc::MS_RDONLY, "ro"));
     }
 
     #[test]
@@ -218,14 +229,20 @@ mod tests {
     fn secrets_are_not_shown() {
         let items = parse("user=me,password=hunter2,passwd_file=/etc/key,secret=x").unwrap().items;
         assert_eq!(join_redacted(&items), "user=me,password=[redacted],passwd_file=/etc/key,secret=[redacted]");
+        let items = parse("password=/hunter2,credentials=/etc/cred,secret=/x,secretfile=/etc/s").unwrap().items;
+        assert_eq!(join_redacted(&items), "password=[redacted],credentials=/etc/cred,secret=[redacted],secretfile=/etc/s");
     }
 
     #[test]
     fn secrets_are_found_in_any_text() {
-        let rows: [(&str, &[&str]); 5] = [
+        let rows: [(&str, &[&str]); 9] = [
             ("user=me,password=hunter2,ro", &["hunter2"]),
             ("--options=pass=a=b,secret=c", &["a=b", "c"]),
             ("passwd_file=/etc/key", &[]),
+            ("password=/hunter2,ro", &["/hunter2"]),
+            ("--options=secret=/x/y==", &["/x/y=="]),
+            ("ro,password=\"a,b\",user=me", &["\"a,b\""]),
+            ("password=\"a,b", &["\"a,b"]),
             ("password=", &[""]),
             ("//server/pass", &[]),
         ];

@@ -21,6 +21,7 @@ use sys::call;
 use sys::process::{Fork, Fresh};
 
 use crate::error::Error;
+use crate::text;
 
 /// How the work on the host ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, 
         Fork::Child => {
             // On the way there is nobody to return an error to but the caller's terminal or log.
             let Err(error) = start_anew(&namespaces, &program, arguments, environment);
-            eprintln!("shorefast: cannot get to the host: {error}");
+            eprintln!("shorefast: cannot get to the host: {}", text::printable(&error.to_string()));
             sys::process::exit_now(2)
         }
         Fork::Parent(child) => {

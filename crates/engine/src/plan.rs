@@ -1,5 +1,6 @@
 //! Request and configuration in, a value out that says everything that will happen.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -8,11 +9,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shorefast_broker::Policy;
 use shorefast_broker::policy::{Owner, ServiceUse, SourceAlias, Start};
+use shorefast_broker::rules::{Asked, Extra};
 use shorefast_image::Reference;
 use shorefast_runtimes::{Malformed, Selector};
 use shorefast_sandbox::Spec;
 use shorefast_sandbox::cgroup::Limits;
-use shorefast_sandbox::spec::{self, Content, File, Identity, Processes, Role, Secret};
+use shorefast_sandbox::spec::{self, Content, File, HostSource, Identity, ProcessLimits, Processes, Role, Secret};
 
 use crate::client::{self, Client, Origin};
 use crate::configuration::Configuration;
@@ -140,7 +142,7 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
     let Client { name, origin, definition, .. } = client;
     let fstype = request.fstype.clone().unwrap_or_else(|| definition.types[0].clone());
     let root = root(request, &name, &definition, choice.place)?;
-    let options = options::parse(&request.options)?.with(&options::parse(&definition.options.join(","))?.items);
+    let options = options::parse(&request.options)?.with(options::parse(&definition.options.join(","))?);
     let (items, mut files) = hand_over_files(options.items, &definition);
     let (mut items, secrets) = secret::hand_over(items, request.secret.as_deref(), &definition).map_err(|problem| problem.of(&name))?;
     files.extend(secrets);
@@ -173,11 +175,16 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         identity: identity(&definition, &root, choice.place),
         processes: processes(&definition, &root, choice.place),
         capabilities: definition.capabilities,
-        source: source_path.clone(),
+        source: source_path.clone().map(|path| HostSource {
+            path,
+            access: definition.source_access,
+            is_read_only: options.flags & libc::MS_RDONLY != 0,
+        }),
         files,
         shown: Vec::new(),
         stand_ins: services.iter().filter_map(|services| services.asked_by.clone()).collect(),
         role: Role::Client,
+        process_limits: if is_image && choice.place != Place::Chroot { definition.process_limits } else { ProcessLimits::NONE },
         scratch_bytes: definition.scratch_bytes,
     };
     let policy = Policy {
@@ -187,6 +194,12 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         owner: context.owner,
         services: services.iter().map(service_use).collect(),
         source_seen_as: source_path.map(|path| SourceAlias { inside: spec::SOURCE.into(), outside: path.into_os_string().into_vec() }),
+        asked: Asked(shorefast_broker::options::split("", options::join(&items).as_bytes())),
+        kernel_options: definition
+            .kernel_options
+            .iter()
+            .map(|(fstype, options)| Extra { fstype: fstype.clone(), options: options.clone() })
+            .collect(),
     };
     Ok(ClientPlan {
         services,
@@ -365,22 +378,39 @@ impl ClientPlan {
             "identity": self.spec.identity,
             "processes": self.spec.processes,
             "capabilities": self.spec.capabilities,
-            "source_path": self.spec.source.as_ref().map(|path| shown(path.as_os_str())),
+            "source_path": self.spec.source.as_ref().map(|source| shown(source.path.as_os_str())),
+            "source_access": self.spec.source.as_ref().map(|source| source.access),
+            "source_read_only": self.spec.source.as_ref().map(|source| source.is_read_only),
             "files": files,
             "kernel_types": self.policy.kernel_types,
+            "kernel_options": self.policy.kernel_options.iter().map(|extra| (&extra.fstype, &extra.options)).collect::<BTreeMap<_, _>>(),
             "services": self.services.iter().flat_map(|services| &services.run).map(|service| &service.name).collect::<Vec<_>>(),
             "mounts": self.policy.mounts,
             "flags": flag_names(self.policy.flags),
             "owner": self.policy.owner,
-            "limits": {
-                "memory_bytes": self.limits.memory_bytes,
-                "processes": self.limits.processes,
-                "processors": self.limits.processors,
-                "scratch_bytes": self.spec.scratch_bytes,
-            },
+            "limits": self.limits_json(),
             "daemon": self.daemon,
             "on_exit": self.on_exit,
             "timeout_seconds": self.timeout.as_secs_f64(),
+        })
+    }
+}
+
+impl ClientPlan {
+    /// What holds for the client, and what it holds for: all that the client is, or each of its processes.
+    pub fn limits_json(&self) -> Value {
+        let ProcessLimits { processes, memory_bytes } = self.spec.process_limits;
+        let memory_for = match (self.limits.memory_bytes, memory_bytes) {
+            (Some(_), _) => Some("client"),
+            (None, Some(_)) => Some("process"),
+            (None, None) => None,
+        };
+        json!({
+            "memory_bytes": self.limits.memory_bytes.or(memory_bytes),
+            "memory_for": memory_for,
+            "processes": self.limits.processes.or(processes),
+            "processors": self.limits.processors,
+            "scratch_bytes": self.spec.scratch_bytes,
         })
     }
 }

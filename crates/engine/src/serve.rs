@@ -1,17 +1,17 @@
 //! From a launched client to a mount that it serves.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use shorefast_broker::Mounted;
 use shorefast_sandbox::spec::TARGET;
 use shorefast_sandbox::talk::Word;
 use shorefast_sandbox::{Client, Error as SandboxError};
 use shorefast_sys as sys;
+use sys::errand::Sent;
 
 use crate::definition::{Daemon, Services};
 use crate::error::{Error, Said};
@@ -132,7 +132,7 @@ impl Progress {
             let readable = |fd| PollFd::new(fd, PollFlags::IN);
             let mut fds: Vec<_> = std::iter::once(readable(&control)).collect();
             fds.extend(listener.as_ref().map(readable));
-            fds.extend(self.probe.as_ref().map(|probe| PollFd::new(&probe.done, PollFlags::IN)));
+            fds.extend(self.probe.as_ref().map(|probe| PollFd::from_borrowed_fd(probe.0.pidfd(), PollFlags::IN)));
             if is_alone {
                 sys::scheduling::stay_awake_for(SOON, || rustix::event::poll(&mut fds, Some(&NOW)) != Ok(0));
             }
@@ -222,7 +222,7 @@ fn helper_status(client: &Client) -> Result<Status, Failure> {
         Ok(Word::HelperEnded(status)) => Ok(Status(status)),
         Ok(Word::NotExecuted(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Execute(text)))),
         Ok(Word::Failed(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Inside(text)))),
-        Ok(Word::Born(_) | Word::Standing | Word::Ready | Word::Filtered(_)) | Err(_) => Err(Failure::Ended),
+        Ok(Word::Standing | Word::Ready | Word::Filtered(_)) | Err(_) => Err(Failure::Ended),
     }
 }
 
@@ -245,43 +245,23 @@ impl std::fmt::Display for Status {
     }
 }
 
-/// Asks a FUSE mount for its root's attributes. The answer comes when the client serves, or at
-/// once if it died; until then the asking thread waits, and only it.
+/// Asks a FUSE mount for its root's attributes. The answer comes when the client serves, or at once if it died. Until then the process
+/// that asks waits, beyond the reach of signals if the client has taken the question and keeps silent; we do not, and can be killed.
 #[derive(Debug)]
-struct Probe {
-    /// Holds [`ANSWERED`], or that and the number of an error.
-    done: OwnedFd,
-}
-
-const ANSWERED: u64 = 1;
+struct Probe(Sent<()>);
 
 impl Probe {
     fn start(mounted: &Mounted) -> Result<Self, Error> {
-        let done = sys::call(|| "eventfd()".into(), rustix::event::eventfd(0, EventfdFlags::CLOEXEC)).map_err(Error::Wait)?;
-        let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone()).map_err(Error::Wait);
-        let (signal, root) = (dup(&done)?, dup(&mounted.mount)?);
-        let ask = move || {
-            let result = rustix::fs::statx(root.as_fd(), c"", AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
-            let answer = match result {
-                // Any answer is an answer, an error of the server included; these are the kernel's:
-                // nobody is there, or nobody who speaks FUSE.
-                Err(errno @ (Errno::NOTCONN | Errno::CONNABORTED | Errno::CONNREFUSED)) => {
-                    ANSWERED + u64::from(errno.raw_os_error().unsigned_abs())
-                }
-                _ => ANSWERED,
-            };
-            let _ = rustix::io::write(&signal, &answer.to_ne_bytes());
-        };
-        sys::thread::start(ask).map_err(Error::Wait)?;
-        Ok(Self { done })
+        sys::errand::look_at(mounted.mount.as_fd()).map(Self).map_err(Error::Wait)
     }
 
     fn finish(self) -> std::io::Result<()> {
-        let mut answer = [0; size_of::<u64>()];
-        rustix::io::read(&self.done, &mut answer)?;
-        match u64::from_ne_bytes(answer) - ANSWERED {
-            0 => Ok(()),
-            errno => Err(std::io::Error::from_raw_os_error(errno as i32)),
+        match self.0.answer() {
+            // Any answer is an answer, an error of the server included; these are the kernel's:
+            // nobody is there, or nobody who speaks FUSE.
+            Some(Err(errno @ (Errno::NOTCONN | Errno::CONNABORTED | Errno::CONNREFUSED))) => Err(errno.into()),
+            Some(_) => Ok(()),
+            None => Err(Errno::INTR.into()),
         }
     }
 }
@@ -294,6 +274,6 @@ fn last_lines(terms: &Terms<'_>) -> Vec<String> {
     let text = String::from_utf8_lossy(&log.kept);
     let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let target = terms.target.to_string_lossy();
-    let shown = |line: &&str| line.replace(TARGET, &target).chars().filter(|character| !character.is_control()).take(WIDTH).collect();
+    let shown = |line: &&str| line.replace(TARGET, &target).chars().take(WIDTH).collect();
     lines[lines.len().saturating_sub(LINES)..].iter().map(shown).collect()
 }

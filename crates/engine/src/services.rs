@@ -8,6 +8,7 @@
 //! ```text
 //! RUN/services/ID.json      a running service (`record`)
 //! RUN/services.lock         who starts or stops services holds it
+//! RUN/services.watch.lock   who waits for the end of the mounts that need them holds it
 //! ROOT/services/CLIENT/NAME what it keeps (`state`)
 //! ```
 
@@ -20,12 +21,14 @@ pub mod pipes;
 pub mod rpc;
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use shorefast_broker::Mounted;
+use shorefast_sandbox::members::Sandbox;
 use shorefast_sandbox::{Cgroup, members};
 
 use crate::error::Error;
@@ -34,12 +37,13 @@ use crate::record::{self as records, Records};
 use crate::services::plan::Planned;
 use crate::services::record::Running;
 
-/// The internal commands: one starts a service that is described on stdin, the other stops what nobody needs.
+/// The internal commands: one starts a service that is described on stdin, one stops what nobody needs, and one waits until that is so.
 pub const START: &str = "__service";
 pub const RELEASE: &str = "__services-unused";
+pub const WATCH: &str = "__services-watch";
 
 /// After the last mount the kernel says good-bye to a service; it should still be there to hear it.
-const LINGER: Duration = Duration::from_secs(1);
+pub const LINGER: Duration = Duration::from_secs(1);
 /// How long one start may take,
 const START_WITHIN: Duration = Duration::from_secs(20);
 /// and how long a failed one to clean up and say why.
@@ -80,7 +84,36 @@ fn ensure<'a>(records: &Records, services: impl Iterator<Item = &'a Planned>, de
         }
         start_apart(records, service, deadline)?;
     }
+    // The kernel serves the mounts that need them, so no keeper sees their end.
+    start_unheard(records, WATCH);
     Ok(())
+}
+
+/// Dropped: another may take its place. `None`: there is one already.
+pub fn only_watcher(records: &Records) -> Result<Option<Lock>, Error> {
+    let path = records.directory().join("services.watch.lock");
+    let fail = |source: std::io::Error| Error::Record { path: path.clone(), source };
+    let file = open_lock(&path).map_err(fail)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(Lock(file))),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(fail(errno.into())),
+    }
+}
+
+/// Waits for whoever is starting or stopping services.
+pub fn are_running(records: &Records) -> Result<bool, Error> {
+    let _lock = lock(records, Instant::now() + START_WITHIN)?;
+    Ok(!record::all(records).is_empty())
+}
+
+/// Starts one of our internal commands that nobody waits for. Not by its name: the file that we were started from may have been
+/// replaced by a newer version, or be gone.
+fn start_unheard(records: &Records, command: &str) {
+    let mut child = Command::new("/proc/self/exe");
+    child.arg0("shorefast").arg("--run-dir").arg(records.directory()).arg(command).current_dir("/");
+    // Not a part of our caller's session: its end is not theirs.
+    let _ = child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn();
 }
 
 /// What a mount that was just made needs as long as it lives: what its options tell, and who answers the kernel now. As long as
@@ -112,10 +145,7 @@ pub fn settle(records: &Records) {
     if record::all(records).iter().all(|running| is_needed(records, running)) {
         return;
     }
-    let Ok(program) = std::env::current_exe() else { return };
-    let mut command = Command::new(program);
-    command.arg("--run-dir").arg(records.directory()).arg(RELEASE);
-    let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    start_unheard(records, RELEASE);
 }
 
 /// Stops them, if nobody needs them.
@@ -173,7 +203,7 @@ fn is_needed(records: &Records, running: &Running) -> bool {
 fn stop(records: &Records, running: &Running) {
     let _ = fs::remove_file(records.service(&running.id));
     if let Some(ids) = records::ids_of(&running.id) {
-        members::end_all(ids, running.process.started);
+        members::end_all(&Sandbox { ids, since: running.process.started, mounts: None });
     }
     for door in &running.service.doors {
         if let shorefast_broker::Door::Socket { outside, .. } = door {
@@ -191,10 +221,16 @@ fn stop(records: &Records, running: &Running) {
 /// In a process of its own: a sandbox is forked by a process that has one thread and nothing else to do.
 fn start_apart(records: &Records, service: &Planned, deadline: Instant) -> Result<(), Error> {
     let fail = |problem: String| Error::Service { name: service.name.clone(), problem };
-    let program = std::env::current_exe().map_err(|error| fail(error.to_string()))?;
     let description = tempfile(service).map_err(|error| fail(error.to_string()))?;
-    let mut command = Command::new(program);
-    command.arg("--run-dir").arg(records.directory()).arg(START).stdin(description).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("shorefast")
+        .arg("--run-dir")
+        .arg(records.directory())
+        .arg(START)
+        .stdin(description)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
     let deadline = deadline.min(Instant::now() + START_WITHIN + EXPLAIN_WITHIN);
     loop {
@@ -247,7 +283,8 @@ fn tempfile(service: &Planned) -> std::io::Result<File> {
 }
 
 /// Dropped: free.
-struct Lock(#[expect(dead_code, reason = "closing it is what frees the lock")] File);
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "closing it is what frees the lock")] File);
 
 fn lock(records: &Records, deadline: Instant) -> Result<Lock, Error> {
     let path = records.directory().join("services.lock");

@@ -4,12 +4,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use shorefast_broker::View;
 use shorefast_sandbox::launch::{Furnished, Launched, Surroundings};
-use shorefast_sandbox::spec::{Identity, Rights, TARGET};
+use shorefast_sandbox::spec::{Identity, TARGET};
 use shorefast_sandbox::{Client, Error as SandboxError, Spec};
 use shorefast_sys as sys;
 
 use crate::error::Error;
-use crate::keeper::{self, FilesystemEnd, Keeper, Watch};
+use crate::keeper::{self, Keeper};
 use crate::kill_point::{self, Point};
 use crate::plan::ClientPlan;
 use crate::record::{Begun, Records};
@@ -23,8 +23,8 @@ pub struct Started {
     pub listener: Option<OwnedFd>,
     /// What the client sees.
     pub view: View,
-    /// Set if the client may mount something that outlives it.
-    pub filesystem_end: Option<FilesystemEnd>,
+    /// The sandbox's mount namespace, by inode.
+    pub sandbox: Option<u64>,
 }
 
 /// Starts the client as planned, or without a user namespace where the source's filesystem cannot
@@ -38,47 +38,35 @@ pub fn client(
 ) -> Result<Started, Error> {
     let files = furnished.files();
     let spec = shorefast_sandbox::files::with_secrets(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
-    match start(furnished, plan, &spec, around, records, begun) {
+    match start(furnished, &spec, around, records, begun) {
         Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if spec.identity == Identity::UserNamespace => {
             let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };
             let nest = shorefast_sandbox::prepare(without.shape()).map_err(Error::Sandbox)?;
             let furnished = nest.furnish(&without, files).map_err(Error::Sandbox)?;
-            start(furnished, plan, &without, around, records, begun)
+            start(furnished, &without, around, records, begun)
         }
         result => result,
     }
 }
 
-fn start(
-    furnished: Furnished<'_>,
-    plan: &ClientPlan,
-    spec: &Spec,
-    around: &Surroundings<'_>,
-    records: &Records,
-    begun: &Begun<'_>,
-) -> Result<Started, Error> {
+fn start(furnished: Furnished<'_>, spec: &Spec, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
     let launching = furnished.launch(spec, around).map_err(Error::Sandbox)?;
     kill_point::pass(Point::SandboxStands);
     let look = |namespace: &OwnedFd| {
         let namespace = sys::call(|| "dup(namespace)".into(), namespace.try_clone()).map_err(Error::Keeper)?;
         View::new(namespace, TARGET.into()).map_err(Error::Broker)
     };
-    // A client that mounts by itself would be faster than we are; for any other there is time while it starts.
-    let seen = match spec.shape().rights {
-        Rights::All => Some(look(launching.namespace())?),
-        Rights::None => None,
+    // A client that mounts by itself would be faster than we are, and one in a container may be the user who made its root; for any
+    // other there is time while it starts.
+    let seen = match spec.identity {
+        Identity::HostRoot | Identity::ContainerRoot => Some(look(launching.namespace())?),
+        Identity::UserNamespace | Identity::DedicatedUser => None,
     };
     let Launched { client, namespace, listener } = launching.complete().map_err(Error::Sandbox)?;
     kill_point::pass(Point::ClientLaunched);
     let view = seen.map_or_else(|| look(&namespace), Ok)?;
-    let filesystem_end = if serves_itself(plan) { None } else { FilesystemEnd::prepare() };
-    let watch = Watch { sandbox: client.pidfd(), view: namespace.as_fd(), filesystem: filesystem_end.as_ref() };
-    let keeper = keeper::start(records.directory(), &begun.id, &watch, around.program).map_err(Error::Keeper)?;
+    let keeper = keeper::start(records.directory(), &begun.id, client.pidfd(), begun.log.as_fd(), around.program).map_err(Error::Keeper)?;
     kill_point::pass(Point::KeeperStarted);
-    Ok(Started { keeper, client, listener, view, filesystem_end })
-}
-
-/// A client that can only make FUSE mounts: its end is the mount's end, known before it mounts.
-fn serves_itself(plan: &ClientPlan) -> bool {
-    plan.policy.kernel_types.iter().all(|fstype| fstype == "fuse" || fstype.starts_with("fuse."))
+    let sandbox = rustix::fs::fstat(&namespace).ok().map(|namespace| namespace.st_ino);
+    Ok(Started { keeper, client, listener, view, sandbox })
 }

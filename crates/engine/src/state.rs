@@ -1,13 +1,17 @@
-//! What has become of a mount. Reads the kernel's tables only: never asks a filesystem anything,
-//! so a dead server cannot hold it up.
+//! What has become of a mount, and where it is now. Reads the kernel's tables only: never asks a filesystem anything, so a dead server
+//! cannot hold it up.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
-use rustix::process::Pid;
 use serde::Serialize;
 use shorefast_sys as sys;
+use sys::mountinfo::{self, Entry};
 
+use crate::origin;
 use crate::record::{Process, Record};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -20,45 +24,102 @@ pub enum State {
     Detached,
 }
 
+/// A mount as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub state: State,
+    /// Where it is attached, as seen in its namespace. `None`: nowhere.
+    pub place: Option<PathBuf>,
+    /// Something is mounted on it, or below it.
+    pub covered: bool,
+    /// The mount namespace that it is in, if that is not ours.
+    pub elsewhere: Option<u64>,
+}
+
 /// `None`: neither mounted nor served; only the record is left.
 pub fn of(record: &Record) -> Option<State> {
-    let is_mounted = is_mounted(record);
-    let is_served = record.init.map_or(is_mounted, |init| init.is_alive());
-    match (is_mounted, is_served) {
-        (true, true) => Some(State::Serving),
-        (true, false) => Some(State::Dead),
-        (false, true) => Some(State::Detached),
-        (false, false) => None,
+    Look::here().at(record).map(|standing| standing.state)
+}
+
+/// A look at many mounts: what is the same for all of them is asked once.
+#[derive(Debug)]
+pub struct Look {
+    namespace: Option<u64>,
+    /// By id: for kernels whose mounts have no unique one.
+    table: OnceCell<HashMap<u64, Entry>>,
+}
+
+impl Look {
+    pub fn here() -> Self {
+        Self { namespace: own_namespace(), table: OnceCell::new() }
+    }
+
+    /// `None`: neither mounted nor served; only the record is left.
+    pub fn at(&self, record: &Record) -> Option<Standing> {
+        if !record.is_of_this_boot() {
+            return None;
+        }
+        let is_here = self.namespace == Some(record.namespace);
+        let attached = if is_here { self.attached(record) } else { in_its_namespace(record, || Self::here().attached(record)).flatten() };
+        let is_alive = |process: Option<Process>| process.is_some_and(|process| process.is_alive());
+        let state = match (&attached, record.init) {
+            (Some(_), None) => State::Serving,
+            (Some(_), Some(init)) => {
+                if init.is_alive() {
+                    State::Serving
+                } else {
+                    State::Dead
+                }
+            }
+            (None, Some(init)) if init.is_alive() => State::Detached,
+            // Its keeper lives as long as the filesystem does, also where nobody sees it.
+            (None, None) if is_alive(record.keeper) => State::Detached,
+            (None, _) => return None,
+        };
+        let covered = attached.as_ref().is_some_and(|attached| attached.covered);
+        Some(Standing {
+            state,
+            place: attached.and_then(|attached| attached.place),
+            covered,
+            elsewhere: (!is_here).then_some(record.namespace),
+        })
+    }
+
+    fn attached(&self, record: &Record) -> Option<Attached> {
+        let mount = record.mount.into();
+        if record.mount.unique {
+            return match sys::mount::attachment_of(&mount) {
+                Ok(found) => {
+                    found.map(|found| Attached { place: Some(found.place), covered: sys::mount::has_children(&mount).unwrap_or(false) })
+                }
+                // An error is no proof that it is gone.
+                Err(_) => Some(Attached { place: None, covered: false }),
+            };
+        }
+        let table = self.table.get_or_init(|| mountinfo::read().unwrap_or_default().into_iter().map(|entry| (entry.id, entry)).collect());
+        let entry = table.get(&record.mount.id).filter(|entry| mount.is_entry(entry))?;
+        Some(Attached { place: Some(entry.mount_point.clone()), covered: table.values().any(|other| other.parent == entry.id) })
     }
 }
 
-fn is_mounted(record: &Record) -> bool {
-    // An error is no proof that it is gone; the end of its whole namespace is.
-    let look = || sys::mount::place_of(&record.mount.into()).map_or(true, |place| place.is_some());
-    in_its_namespace(record, look).unwrap_or(false)
+struct Attached {
+    place: Option<PathBuf>,
+    covered: bool,
 }
 
-/// Does `look` in the mount namespace where the mount was made: a service may have one of its
+/// The mount namespace of the calling thread, by inode.
+pub fn own_namespace() -> Option<u64> {
+    std::fs::metadata("/proc/thread-self/ns/mnt").ok().map(|namespace| namespace.ino())
+}
+
+/// Does `act` in the mount namespace where the mount was made: a service may have one of its
 /// own. `None`: that namespace is gone.
-pub fn in_its_namespace<T>(record: &Record, look: impl FnOnce() -> T) -> Option<T> {
-    let own = std::fs::metadata("/proc/thread-self/ns/mnt").ok()?.ino();
-    if own == record.namespace {
-        return Some(look());
+pub fn in_its_namespace<T>(record: &Record, act: impl FnOnce() -> T) -> Option<T> {
+    if own_namespace()? == record.namespace {
+        return Some(act());
     }
-    // The keeper is where its maker was, which is nearly always where the mount is.
-    let keeper = record.keeper.filter(Process::is_alive).map(|keeper| keeper.pid).filter(|pid| is_in(*pid, record.namespace));
-    let somebody = keeper.or_else(|| somebody_in(record.namespace))?;
-    let namespace = sys::namespace::of(Pid::from_raw(somebody)?, "mnt").ok()?;
+    let namespace = origin::open(record.namespace, record.keeper.map(|keeper| keeper.pid))?;
     let home = sys::namespace::Home::here().ok()?;
     let _visit = home.visit(namespace.as_fd()).ok()?;
-    Some(look())
-}
-
-fn somebody_in(namespace: u64) -> Option<i32> {
-    let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.into_iter().find(|pid| is_in(*pid, namespace))
-}
-
-fn is_in(pid: i32, namespace: u64) -> bool {
-    std::fs::metadata(format!("/proc/{pid}/ns/mnt")).is_ok_and(|metadata| metadata.ino() == namespace)
+    Some(act())
 }

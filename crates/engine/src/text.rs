@@ -1,8 +1,12 @@
-//! Bytes that are mostly text, in JSON and back.
+//! Bytes that are mostly text, for people, in JSON, and back.
 //!
-//! Paths can hold anything but NUL; JSON strings only Unicode. What is not UTF-8, and the
-//! backslash itself, is written as a backslash and three octal digits, as /proc/self/mountinfo does.
+//! Paths can hold anything but NUL; JSON strings only Unicode. What is not UTF-8, the backslash itself, and what would steer a
+//! terminal is written as a backslash and three octal digits, as /proc/self/mountinfo does.
+//!
+//! Here is also the only filter for what others wrote ([`printable`]): clients, images, registries and servers have a say in most
+//! of what we show, and none of them may steer the terminal, or add lines that look like ours.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
@@ -12,13 +16,54 @@ pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            if character == '\\' { text.push_str("\\134") } else { text.push(character) }
+            if character == '\\' || steers_a_terminal(character) {
+                octal(&mut text, character.encode_utf8(&mut [0; 4]).as_bytes());
+            } else {
+                text.push(character);
+            }
         }
-        for byte in chunk.invalid() {
-            text.push_str(&format!("\\{byte:03o}"));
-        }
+        octal(&mut text, chunk.invalid());
     }
     text
+}
+
+fn octal(text: &mut String, bytes: &[u8]) {
+    bytes.iter().for_each(|byte| text.push_str(&format!("\\{byte:03o}")));
+}
+
+/// Text of several lines, for a terminal. Also for JSON: what is left in there to be escaped is in strings, and escaped as JSON has it.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    filtered(text, |character| character != '\n' && character != '\t' && steers_a_terminal(character))
+}
+
+/// What has to stay on its line.
+pub fn printable_line(text: &str) -> Cow<'_, str> {
+    filtered(text, |character| character != '\t' && steers_a_terminal(character))
+}
+
+fn filtered(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut filtered = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_escaped(character) {
+            filtered.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            filtered.push(character);
+        }
+    }
+    Cow::Owned(filtered)
+}
+
+/// The control characters of ASCII and of Latin 1 (U+009B begins a sequence as ESC [ does), line separators, and what changes the
+/// direction of writing, so that a line reads as another than it is.
+fn steers_a_terminal(character: char) -> bool {
+    const DIRECTIONS: [char; 12] = [
+        '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}',
+        '\u{2069}',
+    ];
+    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') || DIRECTIONS.contains(&character)
 }
 
 pub fn unescape(text: &str) -> Vec<u8> {
@@ -47,7 +92,32 @@ mod tests {
 
     #[test]
     fn ordinary_paths_are_unchanged() {
-        assert_eq!(escape("/srv/дата two\n".as_bytes()), "/srv/дата two\n");
+        assert_eq!(escape("/srv/дата two".as_bytes()), "/srv/дата two");
         assert_eq!(escape(b"/a\\b\xff"), "/a\\134b\\377");
+        assert_eq!(escape("/a\n\u{1b}[2J\u{9b}".as_bytes()), "/a\\012\\033[2J\\302\\233");
+    }
+
+    #[test]
+    fn nothing_that_steers_a_terminal_gets_through() {
+        let rows = [
+            ("plain, дата, 日本\tand\ntwo lines", "plain, дата, 日本\tand\ntwo lines"),
+            ("\u{1b}[2J\u{1b}]0;title\u{7}", "\\u001b[2J\\u001b]0;title\\u0007"),
+            ("\u{9b}31m\u{7f}\r", "\\u009b31m\\u007f\\u000d"),
+            ("a\u{202e}b\u{2066}c\u{2028}", "a\\u202eb\\u2066c\\u2028"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(printable(text), expected);
+            assert_eq!(printable_line(text), expected.replace('\n', "\\u000a"));
+        }
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let value = serde_json::json!({ "a": "\u{1b}[2J\u{9b}\u{202e}\n" });
+        let text = format!("{value:#}");
+        assert!(text.contains('\u{9b}'), "serde_json leaves these to us");
+        let safe = printable(&text);
+        assert!(!safe.contains(['\u{9b}', '\u{202e}', '\u{1b}']));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
     }
 }

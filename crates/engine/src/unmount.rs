@@ -1,17 +1,17 @@
-//! Unmounting, bounded in time: polite, then forced, then lazy with the connection cut.
+//! Unmounting, bounded in time: polite, then forced, then lazy with the connection cut. Always our mount, never what others have put on it
+//! (`sys::unmount`).
 
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
-use rustix::mount::UnmountFlags;
 use shorefast_sys as sys;
-use sys::errand::{self, Errand};
+use sys::unmount::{How, Outcome};
 
 use crate::error::Error;
-use crate::record::{Record, Records};
-use crate::{reconcile, state};
+use crate::find;
+use crate::reconcile;
+use crate::record::{Process, Record, Records};
+use crate::state::{self, Look, Standing};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
@@ -42,17 +42,23 @@ const CLIENT_END: Duration = Duration::from_secs(5);
 const CLIENT_END_FORCED: Duration = Duration::from_secs(2);
 /// What the keeper then has to do asks nobody.
 const KEEPER_END: Duration = Duration::from_secs(1);
-/// A path that is no place of a mount may still lead to one: by a symbolic link.
-const RESOLVE: Duration = Duration::from_secs(2);
 
 pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, Error> {
     let end = Instant::now() + ALTOGETHER;
-    let record = find(records, target)?;
-    let place = sys::mount::place_of(&record.mount.into()).ok().flatten();
-    let way = match place {
-        Some(place) => walk_down(&record, &place, manner, end)?,
+    let record = match find::find(records, target) {
+        Err(Error::NotOurs { path }) => return give_up(records, path, manner, end),
+        found => found?,
+    };
+    let way = match Look::here().at(&record) {
+        Some(Standing { elsewhere: Some(namespace), place: Some(_), .. }) if !find::is_id(target) => {
+            return Err(Error::OtherNamespace { path: record.target.clone(), namespace, id: record.id });
+        }
+        Some(Standing { place: Some(place), .. }) => {
+            let _lock = records.lock(&record.id, end);
+            state::in_its_namespace(&record, || walk_down(&record, &place, manner, end)).unwrap_or(Ok(Way::Polite))?
+        }
         // Gone already; what is left is its client.
-        None => match manner {
+        _ => match manner {
             Manner::Polite => Way::Polite,
             Manner::Lazy => Way::Lazy,
             Manner::Force => Way::Forced,
@@ -64,60 +70,69 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
     Ok(way)
 }
 
-/// The record of the mount at `target`. First the kernel's table is asked: a look at the path would
-/// wait for its server.
-pub fn find(records: &Records, target: &Path) -> Result<Record, Error> {
-    let target = std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
-    let mut all = records.all()?;
-    all.reverse();
-    let at_path = || all.iter().filter(|record| record.target == target);
-    let by_place = at_path().find(|record| is_at(record, &target));
-    let by_mount = || {
-        let here = identity_at(&target)?;
-        all.iter().find(|record| here == record.mount.into())
+/// Ends a mount that is being made at `path`: whoever makes it is killed, and what it has started goes with it.
+fn give_up(records: &Records, path: PathBuf, manner: Manner, end: Instant) -> Result<Way, Error> {
+    let at_path = || -> Result<Option<Process>, Error> {
+        let underway = records.underway()?;
+        Ok(underway.into_iter().find(|(_, mount, _)| mount.target == path).map(|(_, _, maker)| maker))
     };
-    let found = by_place.or_else(by_mount).or_else(|| at_path().next()).cloned();
-    found.ok_or(Error::NotOurs { path: target })
+    match (at_path()?, manner) {
+        (None, _) => Err(Error::NotOurs { path }),
+        (Some(maker), Manner::Polite | Manner::Lazy) => Err(Error::Underway { path, pid: maker.pid }),
+        (Some(maker), Manner::Force) => {
+            maker.end(end);
+            while at_path()?.is_some() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            reconcile::abandoned(records)?;
+            if at_path()?.is_some() { Err(Error::Underway { path, pid: maker.pid }) } else { Ok(Way::Forced) }
+        }
+    }
 }
 
-fn identity_at(path: &Path) -> Option<sys::mount::Identity> {
-    match errand::open(path, OFlags::PATH, Instant::now() + RESOLVE) {
-        Errand::Done(place) => sys::mount::identify(place.as_fd()).ok(),
-        Errand::Failed(_) | Errand::Late => None,
+/// The steps of each manner, gentle ones first, and how long each may take.
+fn ladder(manner: Manner, record: &Record) -> Vec<(Way, How, Duration)> {
+    // A FUSE connection that was cut has nothing to wait for any more: then the mount is unused, or only to be detached.
+    let forced = if record.init.is_some() { How::IfUnused } else { How::Forced };
+    match manner {
+        Manner::Lazy => vec![(Way::Polite, How::IfUnused, LAZY), (Way::Lazy, How::Detached, LAZY)],
+        Manner::Polite | Manner::Force => {
+            vec![(Way::Polite, How::IfUnused, POLITE), (Way::Forced, forced, FORCED), (Way::Lazy, How::Detached, LAZY)]
+        }
     }
 }
 
 fn walk_down(record: &Record, place: &Path, manner: Manner, end: Instant) -> Result<Way, Error> {
     let fail = |error: sys::Error| Error::Unmount { path: place.to_owned(), source: error.errno().into() };
-    let ladder: &[(Way, UnmountFlags, Duration)] = match manner {
-        Manner::Lazy => &[(Way::Lazy, UnmountFlags::DETACH, LAZY)],
-        Manner::Polite | Manner::Force => &[
-            (Way::Polite, UnmountFlags::empty(), POLITE),
-            (Way::Forced, UnmountFlags::FORCE, FORCED),
-            (Way::Lazy, UnmountFlags::DETACH, LAZY),
-        ],
-    };
-    for (way, flags, patience) in ladder {
-        if *way == Way::Lazy && manner != Manner::Lazy && record.init.is_some() {
+    let mount = record.mount.into();
+    for (way, how, patience) in ladder(manner, record) {
+        if way != Way::Polite && manner != Manner::Lazy && record.init.is_some() {
             // Whoever waits for the client now gets an error instead.
-            let _ = sys::mount::abort_fuse(record.mount.minor);
+            let _ = sys::unmount::abort_fuse(&mount);
         }
-        match errand::unmount(place, *flags | UnmountFlags::NOFOLLOW, end.min(Instant::now() + *patience)) {
-            Errand::Done(()) => return Ok(*way),
-            Errand::Failed(error) if manner == Manner::Polite && *way == Way::Polite => return Err(fail(error)),
-            Errand::Failed(error) if *way == Way::Lazy => return Err(fail(error)),
-            Errand::Failed(_) => {}
-            // Off the tree already, with data that its server does not take: nothing is left here to be unmounted, and what
-            // is at the place now is somebody else's.
-            Errand::Late if !is_at(record, place) => return Ok(Way::Lazy),
-            Errand::Late => {}
+        match sys::unmount::unmount(&mount, how, end.min(Instant::now() + patience)) {
+            Ok(Outcome::Unmounted | Outcome::NotHere) => return Ok(way),
+            Ok(Outcome::Covered) => return Err(covered(record, place, manner)),
+            Err(error) if error.errno() == rustix::io::Errno::TIMEDOUT => {}
+            Err(error) if manner == Manner::Polite && way == Way::Polite => return Err(fail(error)),
+            Err(error) if way == Way::Lazy => return Err(fail(error)),
+            Err(_) => {}
         }
     }
     Err(Error::UnmountHangs { path: place.to_owned() })
 }
 
-fn is_at(record: &Record, place: &Path) -> bool {
-    sys::mount::place_of(&record.mount.into()).is_ok_and(|now| now.as_deref() == Some(place))
+/// Other people's mounts stay. By force, our client ends all the same.
+fn covered(record: &Record, place: &Path, manner: Manner) -> Error {
+    let describe =
+        |entry: sys::mountinfo::Entry| format!("{} ({}) at {}", entry.fstype, entry.source.display(), entry.mount_point.display());
+    let by = sys::mount::children_of(&record.mount.into()).unwrap_or_default().into_iter().map(describe).collect();
+    let client_ended = manner == Manner::Force && record.init.is_some();
+    if client_ended {
+        let _ = sys::unmount::abort_fuse(&record.mount.into());
+        reconcile::end_client(record);
+    }
+    Error::Covered { path: place.to_owned(), by, client_ended }
 }
 
 /// After the unmount the client ends by itself, and its keeper removes the record.
@@ -128,8 +143,7 @@ fn wait_for_client(records: &Records, record: &Record, manner: Manner, end: Inst
     while !is_gone() {
         if Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
-        } else if manner == Manner::Force {
-            reconcile::clean_up(records, record);
+        } else if manner == Manner::Force && reconcile::clean_up(records, record) {
             return Ok(());
         } else {
             let pid = record.daemon().or(record.init).map_or(0, |process| process.pid);
@@ -140,10 +154,13 @@ fn wait_for_client(records: &Records, record: &Record, manner: Manner, end: Inst
     let keeper_deadline = Instant::now() + KEEPER_END;
     while matches!(records.get(&record.id), Ok(Some(_))) {
         if Instant::now() >= keeper_deadline || !record.keeper.is_some_and(|keeper| keeper.is_alive()) {
-            reconcile::clean_up(records, record);
-            return Ok(());
+            return clean_up(records, record);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+fn clean_up(records: &Records, record: &Record) -> Result<(), Error> {
+    if reconcile::clean_up(records, record) { Ok(()) } else { Err(Error::UnmountHangs { path: record.target.clone() }) }
 }

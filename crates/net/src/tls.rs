@@ -1,10 +1,10 @@
 //! Whom TLS trusts: the machine's CAs and those that the settings name. One crypto provider, ours:
 //! a process-wide default could be set twice.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shorefast_trust::Chosen;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::error::Error;
@@ -26,9 +26,9 @@ pub(crate) fn configuration(ca_files: &[PathBuf]) -> Result<TlsConfig, Error> {
         .build())
 }
 
-fn certificates(path: &PathBuf) -> Result<Vec<Certificate<'static>>, Error> {
-    let unreadable = |source| Error::Certificates { path: path.clone(), source };
-    let text = fs::read(path).map_err(|error| unreadable(error.into()))?;
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, Error> {
+    let unreadable = |source| Error::Certificates { path: path.to_owned(), source };
+    let text = shorefast_trust::read(path, Chosen::ByCaller).map_err(|error| unreadable(error.into()))?;
     let mut found = Vec::new();
     for item in parse_pem(&text) {
         if let PemItem::Certificate(certificate) = item.map_err(|error| unreadable(error.into()))? {
@@ -47,7 +47,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ca.pem");
         assert!(matches!(configuration(std::slice::from_ref(&path)), Err(Error::Certificates { .. })), "it is not there");
-        fs::write(&path, "no certificate").unwrap();
+        std::fs::write(&path, "no certificate").unwrap();
         assert!(matches!(configuration(&[path]), Err(Error::Certificates { .. })));
     }
 }

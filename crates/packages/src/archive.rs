@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use shorefast_trust::Chosen;
+
 use crate::deb;
 use crate::error::Error;
 use crate::index;
@@ -61,7 +63,8 @@ fn keyring(trust: &Trust) -> Result<Keyring, Error> {
         Trust::Files(files) => {
             let mut keys = 0;
             for file in files {
-                keys += keyring.add(&fs::read(file).map_err(|source| Error::Read { path: file.clone(), source })?);
+                keys += keyring
+                    .add(&shorefast_trust::read(file, Chosen::ByCaller).map_err(|source| Error::Read { path: file.clone(), source })?);
             }
             if keys == 0 {
                 return Err(Error::Keyring { path: files.first().cloned().unwrap_or_default() });

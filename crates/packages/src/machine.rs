@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use shorefast_net as net;
+use shorefast_trust::Chosen;
 
 use crate::apt;
 use crate::error::Error;
@@ -19,7 +20,7 @@ pub fn read(configuration: &Path, distribution: &str) -> Result<Machine, Error> 
 }
 
 fn read_below(root: &Path, configuration: &Path, distribution: &str) -> Result<Machine, Error> {
-    let configuration = match fs::read_to_string(configuration) {
+    let configuration = match shorefast_trust::read_to_string(configuration, Chosen::ByPlace) {
         Ok(text) => {
             toml::from_str(&text).map_err(|source| Error::Configuration { path: configuration.to_owned(), source: Box::new(source) })?
         }

@@ -185,6 +185,18 @@ fn go_on_in(group: &Path) -> sys::Result<()> {
     }
 }
 
+/// Takes a process out of a group that may be frozen (v1, where a frozen process cannot be killed; with v2 it can).
+pub fn thaw(process: Pid) {
+    let lines = fs::read_to_string(format!("/proc/{}/cgroup", process.as_raw_nonzero())).unwrap_or_default();
+    let is_freezer = |controllers: &str| controllers.split(',').any(|name| name == "freezer");
+    if lines.lines().filter_map(membership).any(|(controllers, path)| is_freezer(controllers) && path != "/")
+        && let Some(freezer) = hierarchies().into_iter().find(|hierarchy| !hierarchy.is_v2 && hierarchy.has("freezer"))
+    {
+        // The group may be somebody else's, with others in it: it stays as it is.
+        let _ = put(&freezer.mount_point, process.as_raw_nonzero().get());
+    }
+}
+
 /// The groups that another process is in, in every hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {

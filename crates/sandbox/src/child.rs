@@ -8,16 +8,15 @@ use std::ffi::CString;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid};
+use rustix::process::{Gid, Resource, Uid};
 use shorefast_sys as sys;
-use sys::process::{Fresh, Sibling};
 use sys::{Result, call};
 
-use crate::container::Container;
+use crate::container::Joins;
 use crate::filter::{self, AbstractSockets};
-use crate::orders::Orders;
+use crate::orders::{Descriptors, Orders};
 use crate::root;
-use crate::spec::{Capabilities, Identity, Processes, Rights, Role, Shape};
+use crate::spec::{Capabilities, Identity, ProcessLimits, Processes, Rights, Role, Shape};
 use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
@@ -34,20 +33,6 @@ pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -
     sys::process::exit_now(1)
 }
 
-/// In a container's pid namespace: starts the sandbox's first process in one of its own below that, and is gone.
-pub fn run_in(control: &OwnedFd, midwife: &OwnedFd, container: &Container, small_namespace: Option<&OwnedFd>) -> ! {
-    let born = container.others().try_for_each(sys::namespace::join).and_then(|()| sys::process::fork_sibling(Fresh::PID));
-    match born {
-        Ok(Sibling::Born) => run(control, Shape::USUAL, small_namespace),
-        Ok(Sibling::Made(process)) => match talk::say_born(midwife.as_fd(), &process) {
-            Ok(()) => sys::process::exit_now(0),
-            Err(error) => talk::say_failed(midwife.as_fd(), &error.to_string()),
-        },
-        Err(error) => talk::say_failed(midwife.as_fd(), &error.to_string()),
-    }
-    sys::process::exit_now(1)
-}
-
 fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> Result<()> {
     prepare(shape)?;
     root::enter_empty(small_namespace, shape.rights)?;
@@ -59,15 +44,21 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
     };
     let (orders, descriptors) = talk::take_orders(control.as_fd())?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    limit(orders.process_limits);
+    if let Some(joins) = &descriptors.joins {
+        join(joins, control, &descriptors)?;
+    }
     // The client's user from here on. A user namespace is made under it, too: the kernel charges
     // what happens inside to whoever made it, and the client must not use up what root may have.
     if !matches!(orders.identity, Identity::ContainerRoot | Identity::HostRoot) {
         sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
     }
+    // Not later: a container's user namespace may forbid it.
+    sys::privilege::have_groups(orders.mark.map(Gid::from_raw).as_slice())?;
     // The bounding set limits what can be had by executing a program; what this process holds, it keeps for now. Not emptied before:
     // in another user namespace one starts with a full one again. There, the launching process is busy with our ids and our
     // source meanwhile.
-    match (&descriptors.users, orders.identity) {
+    match (descriptors.joins.as_ref().and_then(|joins| joins.users.as_ref()), orders.identity) {
         (Some(users), _) => {
             sys::namespace::join(users.as_fd())?;
             sys::privilege::become_user_with_capabilities(Uid::ROOT, Gid::ROOT)?;
@@ -85,7 +76,6 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
         (None, Identity::HostRoot) => {}
     }
 
-    sys::privilege::have_groups(orders.mark.map(Gid::from_raw).as_slice())?;
     match filter {
         None => {
             talk::say_ready(control.as_fd())?;
@@ -117,12 +107,30 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
     let program = talk::take_program(control.as_fd())?;
     sys::privilege::become_user(Uid::from_raw(orders.init_id), Gid::from_raw(orders.init_id))?;
     sys::privilege::drop_capabilities()?;
-    let places = [
+    let mut arguments = vec![c"init", &*helper];
+    let mut places = vec![
         (control.as_fd(), sys::shim::CONTROL),
         (descriptors.output_read.as_fd(), sys::shim::OUTPUT),
         (descriptors.ring.as_fd(), sys::shim::RING),
     ];
-    sys::shim::become_it(program.as_fd(), &[c"init", &helper], &places).map(drop)
+    if let Some(joins) = &descriptors.joins {
+        arguments.push(sys::shim::FOLLOW);
+        places.push((joins.process.as_fd(), sys::shim::FOLLOWED));
+    }
+    sys::shim::become_it(program.as_fd(), &arguments, &places).map(drop)
+}
+
+/// Becomes part of a container. None of its namespaces is one from which this process could be looked at: that would be a pid namespace. All the
+/// same, what is of the host is gone before: the root and the mount namespace are our own since [`root::enter_empty`], and here go
+/// the caller's standard descriptors and what the root was made from. The rights go next; to join takes them.
+fn join(joins: &Joins, control: &OwnedFd, descriptors: &Descriptors) -> Result<()> {
+    let Descriptors { output_read, output_write, ring, .. } = descriptors;
+    let used = [control, output_read, output_write, ring].into_iter().chain(joins.descriptors());
+    let mut keep: Vec<_> = used.map(|fd| fd.as_raw_fd()).collect();
+    keep.sort_unstable();
+    sys::process::close_all_but(&keep);
+    sys::process::take_standard_numbers()?;
+    joins.namespaces.iter().try_for_each(|namespace| sys::namespace::join(namespace.as_fd()))
 }
 
 /// A process as every client's is.
@@ -135,9 +143,15 @@ fn prepare(shape: Shape) -> Result<()> {
         let own = Some(rustix::process::getpid());
         call(|| "prctl(PR_SET_CHILD_SUBREAPER)".into(), rustix::process::set_child_subreaper(own))?;
     }
-    // Not 0: the kernel runs a core pattern's program all the same. 1 is what it takes for no.
-    let no_core = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
-    call(|| "setrlimit(RLIMIT_CORE)".into(), rustix::process::setrlimit(rustix::process::Resource::Core, no_core))
+    sys::standing::reset_limits();
+    Ok(())
+}
+
+/// Before the client's user exists: the kernel counts its processes from the first one.
+fn limit(limits: ProcessLimits) {
+    for (resource, limit) in [(Resource::Nproc, limits.processes), (Resource::Data, limits.memory_bytes)] {
+        sys::standing::set_limit(resource, limit, limit);
+    }
 }
 
 /// As far as what comes next can do without them. Gives the filter that comes last, for the usual client.

@@ -8,7 +8,7 @@ use rustix::process::Pid;
 use shorefast_sys as sys;
 
 use crate::error::Error;
-use crate::members;
+use crate::members::{self, Sandbox};
 use crate::spec::{Ids, Processes, Rights, Shape, Spec};
 use crate::talk::{self, Word};
 
@@ -65,7 +65,8 @@ impl Drop for Client {
             Shape { processes: Processes::Own, .. } => {}
             Shape { processes: Processes::Host, rights: Rights::None } => end_user(self.ids),
             Shape { processes: Processes::Host, rights: Rights::All } => {
-                members::end_all(self.ids, sys::process::start_of(rustix::process::getpid()).unwrap_or(0))
+                let since = sys::process::start_of(rustix::process::getpid()).unwrap_or(0);
+                members::end_all(&Sandbox { ids: self.ids, since, mounts: None });
             }
         }
     }

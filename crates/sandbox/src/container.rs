@@ -1,11 +1,12 @@
 //! A container that already runs, as a place for a client: its namespaces, its control groups, its environment.
 
 use std::fs;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
+use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 
 use crate::cgroup::Groups;
@@ -17,11 +18,10 @@ use crate::spec::INIT_INSIDE;
 pub struct Container {
     process: OwnedFd,
     pub(crate) mounts: OwnedFd,
-    pub(crate) processes: OwnedFd,
     /// Network, ipc, host name and control groups, each joined as it is.
-    pub(crate) others: Vec<OwnedFd>,
+    others: Vec<OwnedFd>,
     /// None: the host's.
-    pub(crate) users: Option<OwnedFd>,
+    users: Option<OwnedFd>,
     /// The container's root, as the host's number.
     pub(crate) root: u32,
     /// Whether a second user of the container can be had for the sandbox's first process.
@@ -46,7 +46,6 @@ impl Container {
         }
         let container = Self {
             mounts: namespace("mnt")?,
-            processes: namespace("pid")?,
             others: OTHERS.iter().map(|kind| namespace(kind)).collect::<Result<_, _>>()?,
             users: if is_ours("user") { None } else { Some(namespace("user")?) },
             root: outside(&maps, 0).ok_or(Error::NoContainer { pid })?,
@@ -70,8 +69,57 @@ impl Container {
         rustix::event::poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
     }
 
-    pub(crate) fn others(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.others.iter().map(|fd| fd.as_fd())
+    /// What the sandbox's first process needs to become part of it. Its pid namespace is not among that: whoever is in there can be
+    /// looked at by the container's processes, and those may have the right to take over what they can look at.
+    pub(crate) fn joins(&self) -> sys::Result<Joins> {
+        let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone());
+        Ok(Joins {
+            process: dup(&self.process)?,
+            namespaces: self.others.iter().map(dup).collect::<sys::Result<_>>()?,
+            users: self.users.as_ref().map(dup).transpose()?,
+        })
+    }
+}
+
+/// A container that the client joins.
+#[derive(Debug)]
+pub struct Joins {
+    /// A pidfd of its first process: the end of that is the end of the sandbox.
+    pub process: OwnedFd,
+    /// Network, ipc, host name and control groups.
+    pub namespaces: Vec<OwnedFd>,
+    /// None: the host's.
+    pub users: Option<OwnedFd>,
+}
+
+/// How many descriptors [`Joins`] are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outline {
+    namespaces: usize,
+    has_users: bool,
+}
+
+impl Outline {
+    pub fn has_users(self) -> bool {
+        self.has_users
+    }
+}
+
+impl Joins {
+    pub fn outline(&self) -> Outline {
+        Outline { namespaces: self.namespaces.len(), has_users: self.users.is_some() }
+    }
+
+    pub fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
+        std::iter::once(&self.process).chain(&self.namespaces).chain(&self.users)
+    }
+
+    /// From the same descriptors, in the same order. `None`: there are too few.
+    pub fn collect(outline: Outline, mut descriptors: impl Iterator<Item = OwnedFd>) -> Option<Self> {
+        let process = descriptors.next()?;
+        let namespaces: Vec<_> = descriptors.by_ref().take(outline.namespaces).collect();
+        let users = if outline.has_users { Some(descriptors.next()?) } else { None };
+        (namespaces.len() == outline.namespaces).then_some(Self { process, namespaces, users })
     }
 }
 

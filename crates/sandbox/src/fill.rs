@@ -20,6 +20,7 @@ use crate::etc;
 use crate::files::{FilePlace, ReadFile};
 use crate::furnish::{Contents, Opened};
 use crate::node::{self, EntryKind};
+use crate::private;
 use crate::root::{self, ETC};
 use crate::source::Kind;
 use crate::spec::{DEFAULT_SCRATCH, Rights, SOURCE, Spec};
@@ -30,6 +31,8 @@ pub struct Belongings<'a> {
     pub spec: &'a Spec,
     /// The client's user, as the host's number.
     pub owner: u32,
+    /// A user that no process of a client in a container is.
+    pub stranger: u32,
     pub files: &'a [ReadFile],
     /// Where in a user namespace it is shown later, once that has its ids, there is no tree yet.
     pub source: Option<(Kind, Option<&'a OwnedFd>)>,
@@ -50,25 +53,28 @@ pub fn fill(home: &Home, namespace: &OwnedFd, opened: &Opened<'_>, belongings: &
 }
 
 fn fill_here(opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
-    let Belongings { spec, owner, files, source, shown, program } = *belongings;
+    let Belongings { spec, owner, stranger, files, source, shown, program } = *belongings;
     if spec.scratch_bytes != DEFAULT_SCRATCH {
         resize(spec.scratch_bytes)?;
     }
-    root::fill_empty(opened.furniture(), owner)?;
+    root::fill_empty(opened.furniture(), owner, stranger)?;
     place_all(opened, spec.shape().rights)?;
     if let Some((kind, tree)) = source {
-        place_source(kind, tree, spec.shape().rights)?;
+        let read_only =
+            if spec.source.as_ref().is_some_and(|source| source.is_read_only) { MountFlags::RDONLY } else { MountFlags::empty() };
+        place_source(kind, tree, spec.shape().rights, read_only)?;
     }
-    let (ours, in_etc): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.place == FilePlace::Ours);
-    let write_out = |file: &&ReadFile| {
-        let place = node::relative(node::path(&file.inside));
-        node::make_parents(place)?;
-        node::write_out(file, place, owner)
-    };
-    ours.iter().try_for_each(write_out)?;
     match &opened.contents {
-        Contents::Image { root, etc } => etc::lay(root, etc.as_ref(), &in_etc, owner)?,
-        Contents::Container(_) => in_etc.iter().try_for_each(write_out)?,
+        Contents::Image { root, etc } => {
+            let (ours, in_etc): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.place == FilePlace::Ours);
+            for file in ours {
+                let place = node::relative(node::path(&file.inside));
+                node::make_parents(place)?;
+                node::write_out(file, place, owner)?;
+            }
+            etc::lay(root, etc.as_ref(), &in_etc, owner)?;
+        }
+        Contents::Container(_) => private::lay(&files.iter().collect::<Vec<_>>(), owner)?,
     }
     // Last: what is shown of the host must not receive files that are the client's alone.
     beside::place(spec, shown, program)
@@ -106,7 +112,7 @@ fn place_all(opened: &Opened<'_>, rights: Rights) -> Result<()> {
     Ok(())
 }
 
-fn place_source(kind: Kind, tree: Option<&OwnedFd>, rights: Rights) -> Result<()> {
+fn place_source(kind: Kind, tree: Option<&OwnedFd>, rights: Rights, read_only: MountFlags) -> Result<()> {
     let place = Path::new(SOURCE);
     match kind {
         Kind::Directory => node::make_directory(place)?,
@@ -116,6 +122,6 @@ fn place_source(kind: Kind, tree: Option<&OwnedFd>, rights: Rights) -> Result<()
     sys::mount::attach(tree.as_fd(), CWD, place)?;
     match rights {
         Rights::None => Ok(()),
-        Rights::All => sys::mount::restrict(place, MountFlags::NOSUID | MountFlags::NODEV),
+        Rights::All => sys::mount::restrict(place, MountFlags::NOSUID | MountFlags::NODEV | read_only),
     }
 }

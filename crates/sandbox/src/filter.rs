@@ -15,7 +15,7 @@ use crate::spec::Capabilities;
 pub enum AbstractSockets {
     /// Landlock confines them; path sockets inside the sandbox work.
     Scoped,
-    /// No unix sockets at all but pairs.
+    /// No unix sockets at all but pairs of streams: one of datagrams could be sent to any name.
     Denied,
 }
 
@@ -27,6 +27,7 @@ const NEWEST: c_long = 469;
 const SYS_OPEN_TREE_ATTR: c_long = 467;
 const SYS_STATMOUNT: c_long = 457;
 const SYS_LISTMOUNT: c_long = 458;
+const SYS_FCHMODAT2: c_long = 452;
 
 const NEW_NAMESPACES: u32 =
     (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) as u32 | CLONE_NEWTIME;
@@ -37,7 +38,7 @@ const BROKERED: &[c_long] = &[SYS_mount, SYS_umount2];
 
 /// Missing, so that programs take the older way that we know: the new mount API (util-linux 2.39
 /// falls back to mount(2)), clone3 (its flags are in memory, where a filter cannot look; glibc
-/// falls back to clone), two that only read what mountinfo shows too, and keys: the caller's
+/// falls back to clone), openat2 (so is the mode of the file that it makes; callers fall back to openat), two that only read what mountinfo shows too, and keys: the caller's
 /// session keyring is not the client's (without any, mount.ceph hands its key to mount(2)). And
 /// restartable sequences, which glibc registers for nearly nothing: the kernel then writes to every
 /// thread each time it gets a processor. A daemon without them answers sooner by more than half of
@@ -54,6 +55,7 @@ const MISSING: &[c_long] = &[
     SYS_STATMOUNT,
     SYS_LISTMOUNT,
     SYS_clone3,
+    SYS_openat2,
     SYS_io_uring_setup,
     SYS_io_uring_enter,
     SYS_io_uring_register,
@@ -113,13 +115,43 @@ const REFUSED_HERE: &[c_long] = &[SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS_usel
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[];
 
+/// No client makes a set-uid or set-gid file: what it writes to a directory of the host (its source, a container's own files) is not on
+/// a nosuid mount for others. Pass-through clients hand on what their callers ask for, who hear EPERM then.
+const SET_ID: u32 = S_ISUID | S_ISGID;
+
+/// The calls that give a file its mode, and which argument that is.
+const MODES: &[(c_long, u8)] = &[(SYS_fchmod, 1), (SYS_fchmodat, 2), (SYS_FCHMODAT2, 2), (SYS_mkdirat, 2), (SYS_mknodat, 2)];
+#[cfg(target_arch = "x86_64")]
+const MODES_HERE: &[(c_long, u8)] = &[(SYS_chmod, 1), (SYS_creat, 1), (SYS_mkdir, 1), (SYS_mknod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_HERE: &[(c_long, u8)] = &[];
+
+/// Those that do so only if the flags before the mode say that they create; otherwise it is whatever is in the register.
+const OPENS: &[(c_long, u8)] = &[(SYS_openat, 3), (SYS_mq_open, 2)];
+#[cfg(target_arch = "x86_64")]
+const OPENS_HERE: &[(c_long, u8)] = &[(SYS_open, 2)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPENS_HERE: &[(c_long, u8)] = &[];
+
+/// O_TMPFILE without the bit of O_DIRECTORY that is part of it.
+const CREATES: u32 = (O_CREAT | O_TMPFILE & !O_DIRECTORY) as u32;
+
 /// Internet, unix and netlink (getaddrinfo asks the kernel for addresses). Everything else is a
-/// kernel module that nobody audited for this.
+/// kernel module that nobody audited for this, loaded for whoever just asks.
 const FAMILIES: &[u32] = &[AF_UNIX as u32, AF_INET as u32, AF_INET6 as u32, AF_NETLINK as u32];
 
-/// The default, ICMP echo, TCP, UDP, UDP-Lite and multipath TCP. SCTP, DCCP and the like would be loaded
-/// for a client that just asks. (For netlink the number means another thing: 0 is routing.)
-const PROTOCOLS: &[u32] = &[0, 1, 6, 17, 58, 136, 262];
+/// Streams, datagrams, raw (which is what netlink is called with) and packets in sequence. DCCP has a type of its own, by which it is
+/// loaded without being named as a protocol.
+const TYPES: &[u32] = &[SOCK_STREAM as u32, SOCK_DGRAM as u32, SOCK_RAW as u32, SOCK_SEQPACKET as u32];
+
+/// Of the types, those whose pairs stay connected to each other. (The kernel takes a raw one for datagrams.)
+const CONNECTED_TYPES: &[u32] = &[SOCK_STREAM as u32, SOCK_SEQPACKET as u32];
+
+/// The kernel's SOCK_TYPE_MASK; above it are SOCK_NONBLOCK and SOCK_CLOEXEC.
+const TYPE_MASK: u32 = 0xf;
+
+/// Of the internet families, beside the default: ICMP echo, TCP, UDP, UDP-Lite and multipath TCP. SCTP, L2TP and the like would be loaded.
+const PROTOCOLS: &[u32] = &[1, 6, 17, 58, 136, 262];
 
 pub fn program(sockets: AbstractSockets, capabilities: Capabilities) -> Vec<sock_filter> {
     let mut rules = rules(sockets);
@@ -174,10 +206,132 @@ fn rules(sockets: AbstractSockets) -> Vec<Rule> {
         some(SYS_ioctl, When::Equals { argument: 1, value: TIOCLINUX as u32 }, Errno::PERM),
         some(SYS_personality, When::AnyBit { argument: 0, mask: !(ADDR_NO_RANDOMIZE as u32) & 0x7fff_ffff }, Errno::PERM),
     ]);
-    if sockets == AbstractSockets::Denied {
-        rules.push(some(SYS_socket, When::Equals { argument: 0, value: AF_UNIX as u32 }, Errno::ACCESS));
-    }
-    rules.push(some(SYS_socket, When::NotIn { argument: 0, values: FAMILIES }, Errno::AFNOSUPPORT));
-    rules.push(some(SYS_socket, When::NotIn { argument: 2, values: PROTOCOLS }, Errno::PROTONOSUPPORT));
+    rules.extend(set_id_rules());
+    rules.extend(socket_rules(sockets));
     rules
+}
+
+fn set_id_rules() -> impl Iterator<Item = Rule> {
+    let refuse = |number, argument| {
+        let when = When::AnyBit { argument, mask: SET_ID };
+        Rule { number, when, verdict: Verdict::Refuse(Errno::PERM) }
+    };
+    let opens = OPENS.iter().chain(OPENS_HERE).flat_map(move |(number, mode)| {
+        let opens_only = When::NoBit { argument: mode - 1, mask: CREATES };
+        [Rule { number: *number, when: opens_only, verdict: Verdict::Allow }, refuse(*number, *mode)]
+    });
+    MODES.iter().chain(MODES_HERE).map(move |(number, mode)| refuse(*number, *mode)).chain(opens)
+}
+
+/// An allow-list for both calls that make sockets.
+fn socket_rules(sockets: AbstractSockets) -> Vec<Rule> {
+    let of = |number| move |when, errno| Rule { number, when, verdict: Verdict::Refuse(errno) };
+    let (one, pair) = (of(SYS_socket), of(SYS_socketpair));
+    let is = |argument, value: c_int| When::Equals { argument, value: value as u32 };
+    let mut rules = vec![
+        one(When::NotIn { argument: 0, values: FAMILIES }, Errno::AFNOSUPPORT),
+        one(When::MaskedNotIn { argument: 1, mask: TYPE_MASK, values: TYPES }, Errno::SOCKTNOSUPPORT),
+        // The default of the family; of netlink, routing.
+        Rule { number: SYS_socket, when: is(2, 0), verdict: Verdict::Allow },
+        one(is(0, AF_NETLINK), Errno::PROTONOSUPPORT),
+        one(When::NotIn { argument: 2, values: PROTOCOLS }, Errno::PROTONOSUPPORT),
+        // No other family has pairs, but the kernel would load it first.
+        pair(When::NotIn { argument: 0, values: &[AF_UNIX as u32] }, Errno::AFNOSUPPORT),
+    ];
+    if sockets == AbstractSockets::Denied {
+        rules.insert(0, one(is(0, AF_UNIX), Errno::ACCESS));
+        rules.push(pair(When::MaskedNotIn { argument: 1, mask: TYPE_MASK, values: CONNECTED_TYPES }, Errno::ACCESS));
+    }
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the first rule that applies makes of a call.
+    fn judged(rules: &[Rule], number: c_long, arguments: [u32; 4]) -> Verdict {
+        let value = |argument: u8| arguments[usize::from(argument)];
+        let applies = |when: &When| match *when {
+            When::Always => true,
+            When::AnyBit { argument, mask } => value(argument) & mask != 0,
+            When::NoBit { argument, mask } => value(argument) & mask == 0,
+            When::Equals { argument, value: wanted } => value(argument) == wanted,
+            When::NotIn { argument, values } => !values.contains(&value(argument)),
+            When::MaskedNotIn { argument, mask, values } => !values.contains(&(value(argument) & mask)),
+        };
+        rules.iter().find(|rule| rule.number == number && applies(&rule.when)).map_or(Verdict::Allow, |rule| rule.verdict)
+    }
+
+    #[test]
+    fn every_program_fits_into_its_jumps() {
+        for sockets in [AbstractSockets::Scoped, AbstractSockets::Denied] {
+            for capabilities in [Capabilities::None, Capabilities::Pretended] {
+                assert!(program(sockets, capabilities).len() < 256);
+            }
+        }
+        assert!(service_program().len() < 256 && answerer_program().len() < 256);
+    }
+
+    #[test]
+    fn no_call_makes_a_set_id_file() {
+        let rules = rules(AbstractSockets::Scoped);
+        let tmpfile = O_TMPFILE as u32 | O_RDWR as u32;
+        for bit in [S_ISUID, S_ISGID] {
+            let mode = 0o755 | bit;
+            let calls = [
+                (SYS_fchmod, [3, mode, 0, 0]),
+                (SYS_fchmodat, [3, 1, mode, 0]),
+                (SYS_FCHMODAT2, [3, 1, mode, 0]),
+                (SYS_mkdirat, [3, 1, mode, 0]),
+                (SYS_mknodat, [3, 1, mode | S_IFREG, 0]),
+                (SYS_openat, [3, 1, O_CREAT as u32, mode]),
+                (SYS_openat, [3, 1, tmpfile, mode]),
+            ];
+            for (number, arguments) in calls {
+                assert_eq!(judged(&rules, number, arguments), Verdict::Refuse(Errno::PERM), "{number} {arguments:?}");
+                let plain = arguments.map(|value| if value & bit != 0 { value & !bit } else { value });
+                assert_eq!(judged(&rules, number, plain), Verdict::Allow, "{number} {plain:?}");
+            }
+        }
+        assert_eq!(judged(&rules, SYS_openat2, [0; 4]), Verdict::Refuse(Errno::NOSYS));
+        // What is in the register of a mode that nobody asks for.
+        assert_eq!(judged(&rules, SYS_openat, [3, 1, O_RDONLY as u32, !0]), Verdict::Allow);
+        assert_eq!(judged(&rules, SYS_openat, [3, 1, O_DIRECTORY as u32, !0]), Verdict::Allow);
+    }
+
+    #[test]
+    fn sockets_are_an_allow_list() {
+        const NONBLOCK: c_int = SOCK_NONBLOCK | SOCK_CLOEXEC;
+        let refuse = Verdict::Refuse;
+        let rows = [
+            ("a stream", SYS_socket, [AF_INET, SOCK_STREAM | NONBLOCK, 0], Verdict::Allow, Verdict::Allow),
+            ("TCP", SYS_socket, [AF_INET6, SOCK_STREAM, 6], Verdict::Allow, Verdict::Allow),
+            ("UDP", SYS_socket, [AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 17], Verdict::Allow, Verdict::Allow),
+            ("routing", SYS_socket, [AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0], Verdict::Allow, Verdict::Allow),
+            ("udev", SYS_socket, [AF_NETLINK, SOCK_RAW, 15], refuse(Errno::PROTONOSUPPORT), refuse(Errno::PROTONOSUPPORT)),
+            (
+                "sock_diag's neighbour 6",
+                SYS_socket,
+                [AF_NETLINK, SOCK_RAW, 6],
+                refuse(Errno::PROTONOSUPPORT),
+                refuse(Errno::PROTONOSUPPORT),
+            ),
+            ("SCTP", SYS_socket, [AF_INET, SOCK_STREAM, 132], refuse(Errno::PROTONOSUPPORT), refuse(Errno::PROTONOSUPPORT)),
+            ("DCCP by its type", SYS_socket, [AF_INET, 6, 0], refuse(Errno::SOCKTNOSUPPORT), refuse(Errno::SOCKTNOSUPPORT)),
+            ("vsock", SYS_socket, [AF_VSOCK, SOCK_STREAM, 0], refuse(Errno::AFNOSUPPORT), refuse(Errno::AFNOSUPPORT)),
+            ("unix", SYS_socket, [AF_UNIX, SOCK_STREAM, 0], Verdict::Allow, refuse(Errno::ACCESS)),
+            ("a pair", SYS_socketpair, [AF_UNIX, SOCK_STREAM | NONBLOCK, 0], Verdict::Allow, Verdict::Allow),
+            ("a pair in sequence", SYS_socketpair, [AF_UNIX, SOCK_SEQPACKET, 0], Verdict::Allow, Verdict::Allow),
+            ("datagrams", SYS_socketpair, [AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0], Verdict::Allow, refuse(Errno::ACCESS)),
+            ("datagrams in disguise", SYS_socketpair, [AF_UNIX, SOCK_RAW, 0], Verdict::Allow, refuse(Errno::ACCESS)),
+            ("a pair of TIPC", SYS_socketpair, [AF_TIPC, SOCK_STREAM, 0], refuse(Errno::AFNOSUPPORT), refuse(Errno::AFNOSUPPORT)),
+            ("a pair of inet", SYS_socketpair, [AF_INET, SOCK_STREAM, 132], refuse(Errno::AFNOSUPPORT), refuse(Errno::AFNOSUPPORT)),
+        ];
+        for (name, number, [family, kind, protocol], scoped, denied) in rows {
+            let arguments = [family, kind, protocol, 0].map(|value| value as u32);
+            assert_eq!(judged(&rules(AbstractSockets::Scoped), number, arguments), scoped, "{name}");
+            assert_eq!(judged(&rules(AbstractSockets::Denied), number, arguments), denied, "{name}, without Landlock");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use sys::call;
 use sys::mount::Attributes;
 use sys::namespace::Home;
 
-use crate::container::Container;
+use crate::container::{Container, Joins};
 use crate::error::Error;
 use crate::etc;
 use crate::files::{self, ReadFile};
@@ -58,7 +58,8 @@ pub enum Contents<'a> {
 pub struct Household {
     pub owner: u32,
     pub init_id: u32,
-    pub users: Option<OwnedFd>,
+    /// Set if the client becomes part of a container.
+    pub joins: Option<Joins>,
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -67,20 +68,19 @@ pub fn household(root: Root<'_>, spec: &Spec, ids: Ids) -> Result<Household, Err
         Root::Image { .. } => Ok(Household {
             owner: ids.client(spec.identity),
             init_id: if spec.identity == Identity::UserNamespace { INIT_INSIDE } else { ids.init(spec.identity) },
-            users: None,
+            joins: None,
             environment: Vec::new(),
         }),
         Root::Container(container) => {
-            let dup = |users: &OwnedFd| call(|| "dup()".into(), users.try_clone());
-            let users = container.users.as_ref().map(dup).transpose().map_err(Error::Start)?;
+            let joins = container.joins().map_err(Error::Start)?;
             Ok(Household {
                 owner: container.root,
-                init_id: match (&users, container.has_spare_user) {
+                init_id: match (&joins.users, container.has_spare_user) {
                     (None, _) => ids.init(spec.identity),
                     (Some(_), true) => INIT_INSIDE,
                     (Some(_), false) => 0,
                 },
-                users,
+                joins: Some(joins),
                 environment: container.environment.clone(),
             })
         }

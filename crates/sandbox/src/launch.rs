@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Instant;
@@ -12,20 +11,20 @@ use rustix::pipe::PipeFlags;
 use shorefast_sys as sys;
 use sys::errand::Errand;
 use sys::namespace::Home;
-use sys::process::{Child, Fork, Fresh};
+use sys::process::Fresh;
 use sys::shim::Program;
 
 use crate::beside;
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::client::Client;
-use crate::container::Container;
+use crate::container::Joins;
 use crate::error::Error;
 use crate::fill::{self, Belongings};
 use crate::first::FirstProcess;
 use crate::furnish::{self, Household, Opened};
 use crate::orders::{Descriptors, Orders};
-use crate::source::Source;
+use crate::source::{Owners, Source};
 use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, Shape, Spec};
 use crate::talk::{self, Word};
 
@@ -66,36 +65,7 @@ pub fn prepare(shape: Shape) -> Result<Nest, Error> {
     let holdings = || (theirs, sys::namespace::small_mount_namespace());
     let life = move |(control, small): &(OwnedFd, Option<OwnedFd>)| child::run(control, shape, small.as_ref());
     let first = sys::offshoot::start(fresh, holdings, life).map_err(Error::Start)?;
-    Ok(Nest { first: FirstProcess::ours(first), control, shape })
-}
-
-/// The same in a running container: in a pid namespace below the container's, so that its end is theirs, and ours ends no
-/// process of the container.
-pub fn prepare_in(container: &Container, deadline: Instant) -> Result<Nest, Error> {
-    let (control, theirs) = talk::pair().map_err(Error::Start)?;
-    // Two who talk: what the first process says may be there before the midwife's word.
-    let (of_midwife, to_midwife) = talk::pair().map_err(Error::Start)?;
-    let small_namespace = sys::namespace::small_mount_namespace();
-    let midwife = {
-        let _there = sys::namespace::children_in(container.processes.as_fd()).map_err(Error::Start)?;
-        match sys::process::fork(Fresh::empty()).map_err(Error::Start)? {
-            Fork::Child => {
-                drop((control, of_midwife));
-                child::run_in(&theirs, &to_midwife, container, small_namespace.as_ref())
-            }
-            Fork::Parent(midwife) => midwife,
-        }
-    };
-    drop((theirs, to_midwife));
-    let born = talk::hear(of_midwife.as_fd(), deadline);
-    midwife.kill_and_reap();
-    match expect(born?, |word| matches!(word, Word::Born(_)))? {
-        Word::Born(pidfd) => {
-            let pid = sys::process::pid_of(pidfd.as_fd()).map_err(Error::Start)?;
-            Ok(Nest { first: FirstProcess::of_container(Child { pid, pidfd }), control, shape: Shape::USUAL })
-        }
-        _ => unreachable!("expect lets only this word through"),
-    }
+    Ok(Nest { first: FirstProcess::new(first), control, shape })
 }
 
 impl Nest {
@@ -151,19 +121,20 @@ impl<'a> Furnished<'a> {
         // While the first process restricts itself.
         let home = Home::here().map_err(Error::Start)?;
         let opened = furnish::open(root, nest.shape.rights, &home)?;
-        let mut source = spec.source.as_deref().map(|path| Source::open(path, place, around.deadline)).transpose()?;
+        let mut source = spec.source.as_ref().map(|source| Source::open(source, place, around.deadline)).transpose()?;
         let kind = source.as_ref().map(|source| source.kind);
-        let tree = match spec.identity {
+        let owners = spec.source.as_ref().map(|source| Owners::of(source.access, spec.identity, owner, around.ids));
+        let tree = match owners {
             // Restricted once it is attached.
-            Identity::HostRoot => source.take().map(|source| source.tree),
-            Identity::DedicatedUser | Identity::ContainerRoot if !orders.joins_users => {
-                source.take().map(|source| source.ready(None)).transpose()?
-            }
-            _ => None,
+            Some(_) if spec.identity == Identity::HostRoot => source.take().map(|source| source.tree),
+            Some(Owners::Unmapped) => source.take().map(|source| source.ready(None)).transpose()?,
+            Some(Owners::Mapped(map)) => source.take().map(|source| source.ready(Some(&map))).transpose()?,
+            Some(Owners::AsClient) | None => None,
         };
         let belongings = Belongings {
             spec,
             owner,
+            stranger: around.ids.dedicated(),
             files: &opened.read_files(spec, around.ids, around.deadline)?,
             source: kind.map(|kind| (kind, tree.as_ref())),
             shown: &spec.shown.iter().map(beside::tree).collect::<Result<Vec<_>, _>>()?,
@@ -219,7 +190,8 @@ impl Launching<'_> {
         if is_met_halfway {
             expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
             if spec.identity == Identity::UserNamespace {
-                map_ids(client.pid(), around.ids).map_err(Error::Start)?;
+                let map = format!("0 {} {IDS_PER_NAMESPACE}\n", around.ids.base());
+                sys::namespace::map_ids(client.pid(), &map).map_err(Error::Start)?;
             }
             if let Some(source) = source {
                 source.show_in(&namespace, client.pid())?;
@@ -271,7 +243,7 @@ fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
 }
 
 fn orders(spec: &Spec, around: &Surroundings<'_>, household: Household) -> Result<(Orders, Descriptors), Error> {
-    let Household { owner, init_id, users, environment: given } = household;
+    let Household { owner, init_id, joins, environment: given } = household;
     let environment = environment(spec, given);
     let orders = Orders {
         identity: spec.identity,
@@ -280,24 +252,16 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, household: Household) -> Resul
         init_id,
         mark: (spec.identity == Identity::HostRoot).then(|| around.ids.mark()),
         role: spec.role,
-        joins_users: users.is_some(),
+        joins: joins.as_ref().map(Joins::outline),
+        process_limits: spec.process_limits,
         argv: argv(spec),
         candidates: candidates(&spec.command[0], &environment),
         environment,
     };
     let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone()).map_err(Error::Start);
     let (output_read, output_write) = output_pipe().map_err(Error::Start)?;
-    let descriptors = Descriptors { output_read, output_write, ring: dup(around.log)?, users };
+    let descriptors = Descriptors { output_read, output_write, ring: dup(around.log)?, joins };
     Ok((orders, descriptors))
-}
-
-fn map_ids(pid: rustix::process::Pid, ids: Ids) -> sys::Result<()> {
-    for map in ["uid_map", "gid_map"] {
-        let path = format!("/proc/{}/{map}", pid.as_raw_nonzero());
-        let line = format!("0 {} {IDS_PER_NAMESPACE}\n", ids.base());
-        sys::call(|| format!("write({path:?})"), fs::write(&path, line))?;
-    }
-    Ok(())
 }
 
 fn output_pipe() -> sys::Result<(OwnedFd, OwnedFd)> {

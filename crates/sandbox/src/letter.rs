@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use shorefast_sys as sys;
 
 /// Most that go with one letter, the enclosure included.
-const FDS: usize = 8;
+const FDS: usize = 10;
 /// Most letters are shorter. A longer one is an enclosure: memory that is nobody's file.
 const PACKET: usize = 2048;
 

@@ -2,33 +2,84 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use shorefast_sys as sys;
 
 use crate::spec::Ids;
+use crate::stuck;
 
 /// What a kill takes, and the kernel's work after it.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Kills every process of a sandbox: by its ids, which nothing else in this run directory has, and only those that started at
-/// `since`, in clock ticks since boot, or later. A sandbox of another run directory could have the same ids by chance.
-pub fn end_all(ids: Ids, since: u64) {
+/// What is known of a sandbox whose processes are to be found.
+#[derive(Clone, Copy, Debug)]
+pub struct Sandbox {
+    pub ids: Ids,
+    /// When it was made, in clock ticks since boot: none of its processes is older.
+    pub since: u64,
+    /// Its mount namespace, by inode: nothing gets out of that, and nothing else gets in.
+    pub mounts: Option<u64>,
+}
+
+/// Whether any process has these ids: of whatever run directory or version.
+pub fn is_anybody(ids: Ids) -> bool {
+    use crate::spec::Identity::{DedicatedUser, UserNamespace};
+    let users = [UserNamespace, DedicatedUser].into_iter().flat_map(|identity| [ids.init(identity), ids.client(identity)]);
+    // The kernel looks at its processes only if it knows the user at all.
+    users.into_iter().any(|user| rustix::process::getpriority_user(rustix::process::Uid::from_raw(user)).is_ok())
+}
+
+/// Kills every process of a sandbox. Says whether none is left.
+pub fn end_all(sandbox: &Sandbox) -> bool {
     let deadline = Instant::now() + PATIENCE;
     let mut hunt = Hunt::default();
+    let mut killed = Vec::new();
     while Instant::now() < deadline {
-        let found = hunt.judge(sightings(ids, since));
+        let found = hunt.judge(sightings(sandbox));
         if found == Found::Nobody {
-            return;
+            return true;
         }
         if let Found::Members(members) = found {
-            for pid in members {
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            for pid in &members {
+                kill(*pid, sandbox);
             }
+            stuck::free(&members.iter().copied().filter(|pid| killed.contains(pid)).collect::<Vec<_>>());
+            killed = members;
         }
         std::thread::sleep(PAUSE);
+    }
+    false
+}
+
+/// Waits for the end of a pid namespace whose first process was killed: that waits for all others, and one of them may have to be freed.
+/// Says whether it has ended.
+pub fn end_namespace(first: Pid) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while sys::process::start_of_remaining(first).is_some() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+        stuck::free(&in_namespace_of(first));
+    }
+    true
+}
+
+fn in_namespace_of(first: Pid) -> Vec<Pid> {
+    let namespace = |pid: Pid| fs::read_link(format!("/proc/{}/ns/pid", pid.as_raw_nonzero())).ok();
+    let Some(wanted) = namespace(first) else { return Vec::new() };
+    pids().filter(|pid| namespace(*pid).is_some_and(|own| own == wanted)).collect()
+}
+
+/// Kills it if it is a member: looked at after it is held, so that it cannot be another one of the same number.
+fn kill(pid: Pid, sandbox: &Sandbox) {
+    let Ok(held) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if look(pid, sandbox) == Sighting::Member {
+        let _ = rustix::process::pidfd_send_signal(&held, Signal::KILL);
     }
 }
 
@@ -77,31 +128,43 @@ impl Hunt {
     }
 }
 
-fn sightings(ids: Ids, since: u64) -> impl Iterator<Item = (Pid, Sighting)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
-    pids.map(move |pid| (pid, look(pid, ids, since)))
+fn sightings(sandbox: &Sandbox) -> impl Iterator<Item = (Pid, Sighting)> {
+    pids().map(move |pid| (pid, look(pid, sandbox)))
 }
 
-fn look(pid: Pid, ids: Ids, since: u64) -> Sighting {
+fn pids() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+}
+
+fn look(pid: Pid, sandbox: &Sandbox) -> Sighting {
     match fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())) {
         Err(_) => Sighting::Gone,
-        Ok(status) if !belongs(&status, ids) => Sighting::Stranger,
-        Ok(_) => match sys::process::start_of(pid) {
-            None => Sighting::Gone,
-            Some(started) if started < since => Sighting::Stranger,
-            Some(_) => Sighting::Member,
+        Ok(status) if !belongs(&status, sandbox.ids) => Sighting::Stranger,
+        Ok(status) => match (sys::process::start_of(pid), mounts_of(pid)) {
+            // Its first thread has ended, but another one waits for something.
+            (None, _) if numbers(&status, "Threads:").iter().any(|threads| *threads > 1) => Sighting::Member,
+            (None, _) | (_, None) => Sighting::Gone,
+            (Some(started), _) if started < sandbox.since => Sighting::Stranger,
+            (_, mounts) if sandbox.mounts.is_some() && mounts != sandbox.mounts => Sighting::Stranger,
+            _ => Sighting::Member,
         },
     }
 }
 
+fn mounts_of(pid: Pid) -> Option<u64> {
+    fs::metadata(format!("/proc/{}/ns/mnt", pid.as_raw_nonzero())).ok().map(|namespace| namespace.ino())
+}
+
 /// By its user, or, where the client is the host's root, by a group that nothing else has.
 fn belongs(status: &str, ids: Ids) -> bool {
-    let numbers = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        line.split_ascii_whitespace().filter_map(|number| number.parse::<u32>().ok()).collect::<Vec<_>>()
-    };
-    numbers("Uid:").first().is_some_and(|uid| ids.contain(*uid)) || numbers("Groups:").contains(&ids.mark())
+    numbers(status, "Uid:").first().is_some_and(|uid| ids.contain(*uid)) || numbers(status, "Groups:").contains(&ids.mark())
+}
+
+/// What stands in one line of /proc/PID/status.
+fn numbers(status: &str, name: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 #[cfg(test)]

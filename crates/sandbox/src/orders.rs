@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::spec::{Capabilities, Identity, Role};
+use crate::container::{Joins, Outline};
+use crate::spec::{Capabilities, Identity, ProcessLimits, Role};
 
 /// Everything that is no descriptor. Texts are bytes: paths may be anything.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,7 +20,9 @@ pub struct Orders {
     /// A group that its processes are known by, where their user says nothing.
     pub mark: Option<u32>,
     pub role: Role,
-    pub joins_users: bool,
+    pub process_limits: ProcessLimits,
+    /// Of the descriptors, those that lead to a container.
+    pub joins: Option<Outline>,
     pub argv: Vec<Vec<u8>>,
     /// The helper's possible paths, in the order of PATH.
     pub candidates: Vec<Vec<u8>>,
@@ -30,7 +33,12 @@ impl Orders {
     /// Whether it says when it is ready, and hears only then that all is there: it needs the launching process on its way, for its ids
     /// or its source, or could do without it from then on.
     pub fn is_met_halfway(&self) -> bool {
-        matches!(self.identity, Identity::UserNamespace | Identity::HostRoot) || self.joins_users
+        matches!(self.identity, Identity::UserNamespace | Identity::HostRoot) || self.joins_users()
+    }
+
+    /// Whether it becomes a user of a namespace that is not its own.
+    pub fn joins_users(&self) -> bool {
+        self.joins.is_some_and(|outline| outline.has_users())
     }
 }
 
@@ -40,6 +48,5 @@ pub struct Descriptors {
     pub output_read: OwnedFd,
     pub output_write: OwnedFd,
     pub ring: OwnedFd,
-    /// The container's user namespace, to be joined.
-    pub users: Option<OwnedFd>,
+    pub joins: Option<Joins>,
 }

@@ -79,13 +79,23 @@ pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights) -> Result<()> {
     DEVICES.iter().try_for_each(|device| make_device(*device))
 }
 
+/// The sandbox's own directories beside a container's.
+const SPARSE: &[&str] = &["shorefast", "shorefast/files"];
+
 /// What stands in it, but for the image's files. Made by the launching process. `owner`: the client's user.
-pub fn fill_empty(furniture: Furniture, owner: u32) -> Result<()> {
+///
+/// A container without a user namespace has the host's root as its own: without any right, but the owner of what root owns. So there the
+/// way to the target belongs to a `stranger`, and the client cannot put another directory in its place.
+pub fn fill_empty(furniture: Furniture, owner: u32, stranger: u32) -> Result<()> {
     let (directories, writable, links) = match furniture {
         Furniture::Full => (DIRECTORIES, WRITABLE, LINKS_OF_VAR),
-        Furniture::Sparse => (&["shorefast", "shorefast/files"][..], &["shorefast/target", "dev/shm"][..], &[][..]),
+        Furniture::Sparse => (SPARSE, &["shorefast/target", "dev/shm"][..], &[][..]),
     };
     directories.iter().try_for_each(node::make_directory)?;
+    if furniture == Furniture::Sparse {
+        let strangers = [".", DEV].iter().chain(SPARSE);
+        strangers.into_iter().try_for_each(|name| node::give(Path::new(name), stranger))?;
+    }
     for name in writable {
         node::make_directory(name)?;
         node::give(Path::new(name), owner)?;

@@ -12,7 +12,7 @@ use sys::mount::Attributes;
 use sys::namespace::Home;
 
 use crate::error::Error;
-use crate::spec::SOURCE;
+use crate::spec::{HostSource, IDS_PER_NAMESPACE, Identity, Ids, SOURCE, SourceAccess};
 
 /// What a mount needs below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +25,67 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,
+    is_read_only: bool,
     pub tree: OwnedFd,
     pub kind: Kind,
 }
 
+/// How the owners of the source's files are shown to the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owners {
+    /// As they are on the host.
+    Unmapped,
+    /// Through a mapping in the form of uid_map: a number on disk, the host's number that it is taken for, how many.
+    Mapped(String),
+    /// Through the client's own user namespace: the host's root is the client.
+    AsClient,
+}
+
+impl Owners {
+    /// `client`: its user, as the host's number.
+    pub fn of(access: SourceAccess, identity: Identity, client: u32, ids: Ids) -> Self {
+        match (identity, access) {
+            // A user of its own, to whom all are others; or one who may do everything anyway.
+            (Identity::DedicatedUser | Identity::HostRoot, _) => Self::Unmapped,
+            (Identity::UserNamespace, SourceAccess::AsOthers) => Self::Mapped(all_but_root(ids)),
+            (Identity::UserNamespace, SourceAccess::AsRoot) => Self::AsClient,
+            (Identity::ContainerRoot, SourceAccess::AsRoot) if client == 0 => Self::Unmapped,
+            (Identity::ContainerRoot, SourceAccess::AsRoot) => Self::AsClient,
+            (Identity::ContainerRoot, SourceAccess::AsOthers) if client == 0 => Self::Mapped(without_root(ids)),
+            (Identity::ContainerRoot, SourceAccess::AsOthers) => Self::Unmapped,
+        }
+    }
+}
+
+/// For root of a user namespace of ours. Users of the host have the numbers inside that they have outside; only root, whose number the
+/// client has, is somebody else. What the client makes belongs on disk to the number that it has on the host. A number that is not
+/// mapped at all would make the kernel refuse even what everybody may write to, so those beyond the namespace stay what they are.
+fn all_but_root(ids: Ids) -> String {
+    let (client, other) = (ids.base(), ids.dedicated());
+    lines(&[
+        (0, other, 1),
+        (1, client + 1, IDS_PER_NAMESPACE - 1),
+        (IDS_PER_NAMESPACE, IDS_PER_NAMESPACE, other - IDS_PER_NAMESPACE),
+        (other + 1, other + 1, client - other - 1),
+        (client, client, 1),
+    ])
+}
+
+/// For a client that is the host's root without its rights: the two change places.
+fn without_root(ids: Ids) -> String {
+    let other = ids.dedicated();
+    lines(&[(0, other, 1), (1, 1, other - 1), (other, 0, 1), (other + 1, other + 1, u32::MAX - other - 1)])
+}
+
+fn lines(extents: &[(u32, u32, u32)]) -> String {
+    extents.iter().map(|(on_disk, host, count)| format!("{on_disk} {host} {count}\n")).collect()
+}
+
 impl Source {
     /// It may be on anybody's filesystem, whose server may be dead. `opened`: what came of that, if somebody has opened it.
-    pub fn open(path: &Path, opened: Option<Errand<OwnedFd>>, deadline: Instant) -> Result<Self, Error> {
-        let fail = |source| Error::Source { path: path.to_owned(), source };
+    pub fn open(source: &HostSource, opened: Option<Errand<OwnedFd>>, deadline: Instant) -> Result<Self, Error> {
+        let HostSource { path, is_read_only, .. } = source;
+        let fail = |source| Error::Source { path: path.clone(), source };
         let opened = opened.unwrap_or_else(|| errand::open(path, OFlags::PATH, deadline));
         let place = opened.or_timed_out(|| format!("open({path:?})")).map_err(fail)?;
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -43,13 +96,22 @@ impl Source {
             _ => return Err(fail(sys::Error::new(format!("open({path:?})"), rustix::io::Errno::NOTSUP))),
         };
         let tree = sys::mount::detached_copy(place.as_fd(), Path::new("")).map_err(fail)?;
-        Ok(Self { path: path.to_owned(), tree, kind })
+        Ok(Self { path: path.to_owned(), is_read_only: *is_read_only, tree, kind })
     }
 
-    /// Ready to be attached, its owners shown as `owners`' user namespace sees them.
-    pub fn ready(self, owners: Option<OwnedFd>) -> Result<OwnedFd, Error> {
-        let Self { path, tree, .. } = self;
-        let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
+    /// Ready to be attached, its owners as they are, or through a mapping.
+    pub fn ready(self, mapping: Option<&str>) -> Result<OwnedFd, Error> {
+        let made = mapping.map(sys::namespace::with_mapping).transpose();
+        let owners = made.map_err(|source| Error::Source { path: self.path.clone(), source })?;
+        self.restricted(owners)
+    }
+
+    /// Its owners shown as `owners`' user namespace sees them.
+    fn restricted(self, owners: Option<OwnedFd>) -> Result<OwnedFd, Error> {
+        let Self { path, tree, is_read_only, .. } = self;
+        let mut set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        set.set(MountAttrFlags::MOUNT_ATTR_RDONLY, is_read_only);
+        let set = Some(set);
         let attributes = Attributes { set, private: true, owners: owners.as_ref().map(|fd| fd.as_fd()) };
         match (sys::mount::set_attributes(tree.as_fd(), attributes), owners) {
             (Ok(()), _) => Ok(tree),
@@ -62,9 +124,59 @@ impl Source {
     pub fn show_in(self, namespace: &OwnedFd, sandbox: rustix::process::Pid) -> Result<(), Error> {
         let path = self.path.clone();
         let fail = |source| Error::Source { path: path.clone(), source };
-        let tree = self.ready(Some(sys::namespace::of(sandbox, "user").map_err(fail)?))?;
+        let tree = self.restricted(Some(sys::namespace::of(sandbox, "user").map_err(fail)?))?;
         let home = Home::here().map_err(fail)?;
         let _visit = home.visit(namespace.as_fd()).map_err(fail)?;
         sys::mount::attach(tree.as_fd(), CWD, Path::new(SOURCE)).map_err(fail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a number on disk is taken for.
+    fn taken_for(owners: &Owners, on_disk: u32) -> Option<u32> {
+        let Owners::Mapped(map) = owners else { panic!("{owners:?}") };
+        let found: Vec<_> = map
+            .lines()
+            .filter_map(|line| {
+                let [first, host, count] = line.split(' ').map(|number| number.parse::<u32>().unwrap()).collect::<Vec<_>>()[..] else {
+                    panic!("{line}")
+                };
+                on_disk.checked_sub(first).filter(|offset| *offset < count).map(|offset| host + offset)
+            })
+            .collect();
+        assert!(found.len() < 2, "{on_disk} is mapped twice");
+        found.first().copied()
+    }
+
+    #[test]
+    fn others_own_nothing_of_roots() {
+        for slot in [0, 1, 100, Ids::SLOTS - 1] {
+            let ids = Ids::of_slot(slot);
+            for (identity, client) in [(Identity::UserNamespace, ids.base()), (Identity::ContainerRoot, 0)] {
+                let owners = Owners::of(SourceAccess::AsOthers, identity, client, ids);
+                let is_clients = |on_disk| taken_for(&owners, on_disk) == Some(client);
+                let disk =
+                    [0, 1, 1000, 65_534, 65_535, 65_536, 1_000_000, ids.dedicated() - 1, ids.dedicated(), ids.base() - 1, ids.base()];
+                // What it makes has an owner that no user of the host is.
+                let own: Vec<_> = disk.into_iter().filter(|on_disk| is_clients(*on_disk)).collect();
+                assert!(own.len() == 1 && ids.contain(own[0]), "{identity:?}: {own:?}");
+                assert!(taken_for(&owners, 0).is_some(), "what root lets everybody write to is for the client, too");
+            }
+            let in_namespace = Owners::of(SourceAccess::AsOthers, Identity::UserNamespace, ids.base(), ids);
+            assert_eq!(taken_for(&in_namespace, 1000), Some(ids.base() + 1000), "a user of the host has the same number inside");
+        }
+    }
+
+    #[test]
+    fn only_the_key_makes_roots_files_the_clients() {
+        let ids = Ids::of_slot(0);
+        assert_eq!(Owners::of(SourceAccess::AsRoot, Identity::UserNamespace, ids.base(), ids), Owners::AsClient);
+        assert_eq!(Owners::of(SourceAccess::AsRoot, Identity::ContainerRoot, 0, ids), Owners::Unmapped);
+        assert_eq!(Owners::of(SourceAccess::AsRoot, Identity::ContainerRoot, 100_000, ids), Owners::AsClient);
+        assert_eq!(Owners::of(SourceAccess::AsOthers, Identity::ContainerRoot, 100_000, ids), Owners::Unmapped);
+        assert_eq!(SourceAccess::default(), SourceAccess::AsOthers);
     }
 }

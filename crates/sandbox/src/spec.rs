@@ -24,15 +24,58 @@ pub struct Spec {
     pub identity: Identity,
     pub processes: Processes,
     pub capabilities: Capabilities,
-    /// A host path that the client sees at [`SOURCE`].
-    pub source: Option<PathBuf>,
+    pub source: Option<HostSource>,
     pub files: Vec<File>,
     /// Things of the host that it sees as they are.
     pub shown: Vec<Shown>,
     /// Programs of the image in whose place a word to the broker stands.
     pub stand_ins: Vec<PathBuf>,
     pub role: Role,
+    pub process_limits: ProcessLimits,
     pub scratch_bytes: u64,
+}
+
+/// Limits that need no control group, and so cost a mount nothing and hold on every host: the kernel counts the processes of a user, of
+/// which each client has one of its own, and the memory of each process. `None`: no such limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessLimits {
+    /// Of all processes and threads of the client's user (RLIMIT_NPROC).
+    pub processes: Option<u64>,
+    /// Of each process, what is its own and can be written to (RLIMIT_DATA).
+    pub memory_bytes: Option<u64>,
+}
+
+impl Default for ProcessLimits {
+    /// More than any known client takes at its busiest: 100 threads, each of whose stacks counts as 8 MiB, and a cache. Less than
+    /// what keeps a host from working.
+    fn default() -> Self {
+        Self { processes: Some(4096), memory_bytes: Some(8 << 30) }
+    }
+}
+
+impl ProcessLimits {
+    /// A container's own hold, or it is the host's root.
+    pub const NONE: Self = Self { processes: None, memory_bytes: None };
+}
+
+/// A host path that the client sees at [`SOURCE`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSource {
+    pub path: PathBuf,
+    pub access: SourceAccess,
+    /// Shown read-only: nothing that the client does can change it.
+    pub is_read_only: bool,
+}
+
+/// Whose permissions count when a client reaches for files of its source. It never has the right to override them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceAccess {
+    /// Those for others: the client owns no file there but what it makes itself.
+    #[default]
+    AsOthers,
+    /// Root's: its files are the client's to read and to write, and what the client makes belongs to root.
+    AsRoot,
 }
 
 /// Something of the host, at `inside`, which is below a directory of ours.
@@ -210,10 +253,16 @@ impl SecretForm {
 }
 
 /// The host's ids of one sandbox. No two sandboxes share any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ids {
     slot: u16,
+    first_dedicated: u32,
 }
+
+/// Above what SSSD gives to users of a domain by default (200,000 to 2,000,200,000), and far enough below 2³¹.
+const FIRST_DEDICATED: u32 = 2_100_000_000;
+/// Where they were before: mounts that an older version made may still be there after an upgrade.
+const FIRST_DEDICATED_BEFORE: u32 = 2_000_000_000;
 
 /// Ids per user namespace: what images use, nobody (65534) included.
 pub const IDS_PER_NAMESPACE: u32 = 65_536;
@@ -224,7 +273,12 @@ impl Ids {
 
     pub fn of_slot(slot: u16) -> Self {
         assert!(slot < Self::SLOTS, "slot out of range");
-        Self { slot }
+        Self { slot, first_dedicated: FIRST_DEDICATED }
+    }
+
+    /// Those of a sandbox that an earlier build made: its record has an id without a nonce.
+    pub fn of_slot_before(slot: u16) -> Self {
+        Self { first_dedicated: FIRST_DEDICATED_BEFORE, ..Self::of_slot(slot) }
     }
 
     /// The first id of the sandbox's user namespace.
@@ -234,7 +288,7 @@ impl Ids {
 
     /// The dedicated user, below 2³¹ for clients that print ids as signed numbers.
     pub fn dedicated(self) -> u32 {
-        2_000_000_000 + 2 * u32::from(self.slot)
+        self.first_dedicated + 2 * u32::from(self.slot)
     }
 
     /// The client's user on the host.
@@ -305,6 +359,15 @@ mod tests {
     fn a_hidden_text_is_not_printed() {
         let content = Content::Secret { secret: Secret::Given(Hidden::new("hunter2")), form: SecretForm::default() };
         assert!(!format!("{content:?} {content:#?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn dedicated_users_are_nobody_elses_and_can_be_printed_as_signed_numbers() {
+        const LAST_OF_SSSD: u32 = 2_000_200_000;
+        for slot in [0, Ids::SLOTS - 1] {
+            let ids = Ids::of_slot(slot);
+            assert!(ids.dedicated() > LAST_OF_SSSD && ids.init(Identity::DedicatedUser) < 1 << 31, "{slot}");
+        }
     }
 
     #[test]

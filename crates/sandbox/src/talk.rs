@@ -13,6 +13,7 @@ use rustix::net::{
 };
 use shorefast_sys as sys;
 
+use crate::container::Joins;
 use crate::error::Error;
 use crate::letter;
 use crate::orders::{Descriptors, Orders};
@@ -20,8 +21,6 @@ use crate::orders::{Descriptors, Orders};
 /// From the sandbox.
 #[derive(Debug)]
 pub enum Word {
-    /// The sandbox's first process, from the one that made it in a container.
-    Born(OwnedFd),
     /// The empty root stands, in a mount namespace of its own.
     Standing,
     /// The user namespace stands; the ids have to be mapped and the source moved in.
@@ -41,7 +40,6 @@ pub const GO: &[u8] = b"G";
 /// How long who is at work on another processor usually is.
 const ANY_MOMENT: Duration = Duration::from_micros(500);
 
-const BORN: u8 = b'B';
 const STANDING: u8 = b'S';
 const READY: u8 = b'R';
 const FILTERED: u8 = b'L';
@@ -71,10 +69,6 @@ fn tagged(tag: u8, text: &str) -> Vec<u8> {
     [&[tag][..], b"    ", text.as_bytes()].concat()
 }
 
-pub fn say_born(to: BorrowedFd<'_>, process: &OwnedFd) -> sys::Result<()> {
-    say_with(to, BORN, process)
-}
-
 pub fn say_standing(to: BorrowedFd<'_>) -> sys::Result<()> {
     say(to, &[STANDING])
 }
@@ -93,17 +87,19 @@ fn say_with(to: BorrowedFd<'_>, tag: u8, fd: &OwnedFd) -> sys::Result<()> {
 }
 
 pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
-    let Descriptors { output_read, output_write, ring, users } = descriptors;
-    letter::send(to, orders, [output_read, output_write, ring].into_iter().chain(users))
+    let Descriptors { output_read, output_write, ring, joins } = descriptors;
+    letter::send(to, orders, [output_read, output_write, ring].into_iter().chain(joins.iter().flat_map(Joins::descriptors)))
 }
 
 /// In the sandbox: waits for the orders.
 pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
     sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
     let (orders, mut fds): (Orders, _) = letter::receive(from)?;
-    let mut next = || fds.next().ok_or_else(|| sys::Error::new("recvmsg(orders)", rustix::io::Errno::PROTO));
+    let too_few = || sys::Error::new("recvmsg(orders)", rustix::io::Errno::PROTO);
+    let mut next = || fds.next().ok_or_else(too_few);
     let (output_read, output_write, ring) = (next()?, next()?, next()?);
-    Ok((orders, Descriptors { output_read, output_write, ring, users: fds.next() }))
+    let joins = orders.joins.map(|outline| Joins::collect(outline, fds).ok_or_else(too_few)).transpose()?;
+    Ok((orders, Descriptors { output_read, output_write, ring, joins }))
 }
 
 /// After the word that all is there: what pid 1 will be.
@@ -162,7 +158,6 @@ pub fn take(from: BorrowedFd<'_>) -> Result<Word, Error> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_start().to_owned();
     match (&buffer[..n], fd) {
         ([], _) => Err(Error::Ended),
-        ([BORN], Some(process)) => Ok(Word::Born(process)),
         ([STANDING], _) => Ok(Word::Standing),
         ([READY], _) => Ok(Word::Ready),
         ([FILTERED], Some(listener)) => Ok(Word::Filtered(listener)),

@@ -31,6 +31,14 @@ fn main() -> ExitCode {
 }
 
 fn work() -> ExitCode {
+    // Before anything of the caller's is looked at: definitions, options and images decide what root does, and such a caller is not root.
+    if shorefast_sys::privilege::is_borrowed() {
+        report::say(
+            "shorefast: this program is installed set-uid, set-gid or with file capabilities, so that whoever calls it would be root\n\
+             hint: take that away (chmod u-s,g-s; setcap -r), and call it as root, or let sudo, systemd or /etc/fstab do so",
+        );
+        return ExitCode::from(report::exit_code(shorefast_engine::Kind::Usage));
+    }
     let arguments: Vec<_> = std::env::args_os().collect();
     // First of all, and before any copy of this process: what a caller wrote here, others could read.
     front::discretion::hide_secrets(&arguments);

@@ -1,8 +1,10 @@
 //! Errors for people: the chain once, then what to do.
 
 use std::error::Error as StdError;
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use shorefast_engine::text::printable;
 use shorefast_engine::{Error, Kind};
 
 /// mount(8)'s exit codes.
@@ -14,8 +16,19 @@ pub fn exit_code(kind: Kind) -> u8 {
     }
 }
 
+/// The only way to stderr: whatever others had a say in does not steer the terminal.
+pub fn say(text: &str) {
+    // A reader that went away is not our mistake.
+    let _ = writeln!(std::io::stderr(), "{}", printable(text));
+}
+
+/// The only way to stdout, for texts of whole lines.
+pub fn print(text: &str) {
+    let _ = std::io::stdout().write_all(printable(text).as_bytes());
+}
+
 pub fn failure(error: &Error) -> ExitCode {
-    eprintln!("{}", text(error));
+    say(&text(error));
     ExitCode::from(exit_code(error.kind()))
 }
 
@@ -24,7 +37,7 @@ pub fn failure(error: &Error) -> ExitCode {
 pub fn failure_of_client(error: &Error) -> ExitCode {
     match error {
         Error::Helper { code: Some(code), said, .. } if said.refused.is_empty() && !said.helper.is_empty() => {
-            said.helper.iter().for_each(|line| eprintln!("{line}"));
+            said.helper.iter().for_each(|line| say(line));
             ExitCode::from(u8::try_from(*code).unwrap_or(exit_code(Kind::Mount)))
         }
         _ => failure(error),
@@ -33,7 +46,7 @@ pub fn failure_of_client(error: &Error) -> ExitCode {
 
 /// What is worth knowing although all goes on.
 pub fn warnings(errors: &[Error]) {
-    errors.iter().for_each(|error| eprintln!("{}", text(error)));
+    errors.iter().for_each(|error| say(&text(error)));
 }
 
 pub fn text(error: &Error) -> String {
@@ -42,11 +55,11 @@ pub fn text(error: &Error) -> String {
 
 /// The same for errors that no mount has.
 pub fn chain(error: &dyn StdError, hint: Option<String>) -> String {
-    let mut text = format!("shorefast: {error}");
+    let mut text = format!("shorefast: {}", set_off(error));
     let mut cause = error.source();
     while let Some(error) = cause {
         // A cause that the step's own text already shows is not said twice.
-        let line = error.to_string();
+        let line = set_off(error);
         if !text.contains(&line) {
             text.push_str(": ");
             text.push_str(&line);
@@ -60,9 +73,16 @@ pub fn chain(error: &dyn StdError, hint: Option<String>) -> String {
     text
 }
 
+/// Lines after the first are moved in: what others wrote into an error cannot pass for a hint, or for another error of ours.
+fn set_off(error: &dyn StdError) -> String {
+    let text = error.to_string();
+    if text.lines().skip(1).all(|line| line.starts_with("  ")) { text } else { text.replace('\n', "\n  ") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorefast_engine::error::Said;
 
     #[test]
     fn an_error_names_step_cause_and_way_out() {
@@ -72,5 +92,17 @@ mod tests {
             "shorefast: cannot mount at \"/srv/x\": open(\"/srv/x\"): ENOENT (No such file or directory)\nhint: create the directory first";
         assert_eq!(text(&error), expected);
         assert_eq!(exit_code(error.kind()), 32);
+    }
+
+    #[test]
+    fn what_others_wrote_does_not_pass_for_ours() {
+        let said = Said { helper: vec!["a\nhint: b\u{1b}[2J".into()], refused: vec!["c\nshorefast: d".into()] };
+        let error = text(&Error::NothingMounted { said });
+        let starts: Vec<_> = error.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+        // The hint is our own, for a client that mounts nothing.
+        assert_eq!(starts, ["shorefast:", "", "", "hint:"], "{error:?}");
+        assert!(!error.contains("\nhint: b") && !error.contains('\u{1b}'), "{error:?}");
+        let error = text(&Error::Service { name: "x".into(), problem: "it said\nhint: run this\n\nshorefast: done".into() });
+        assert!(error.lines().skip(1).all(|line| line.starts_with("  ") || line.is_empty()), "{error:?}");
     }
 }

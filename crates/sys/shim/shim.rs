@@ -3,22 +3,23 @@
 //! One program, three roles, chosen by the first letter of argv[0]. Two get their descriptors at
 //! fixed numbers from the process that execs them.
 //!
-//! * `init HELPER_PID` is pid 1 of a sandbox (or its subreaper, when the client shares the host's
+//! * `init HELPER_PID [follow]` is pid 1 of a sandbox (or its subreaper, when the client shares the host's
 //!   pid namespace). It reaps, copies the client's output into a bounded ring file, tells the
 //!   broker how the helper exited, and ends when its last child does. 3 = control socket,
-//!   4 = read end of the client's output, 5 = ring file.
-//! * `keeper RUN_DIR ID TARGET` starts when the mounting process has let go of it or died. It waits
-//!   on the host for the end of the mount, then becomes the full shorefast binary, which cleans up.
-//!   Its first act is to take the mount out of the client's sight, which nobody has to wait for. 3 = control socket, 4 = pidfd of the sandbox's first process, 5 = the
-//!   shorefast binary, 6 = the sandbox's mount namespace, 7 = the way home, 8 = an inotify
-//!   descriptor that reports the end of a filesystem which the kernel serves.
+//!   4 = read end of the client's output, 5 = ring file, 6 = with `follow`, a pidfd: the end of that process is its end, too.
+//! * `keeper RUN_DIR ID ORIGIN` starts when the mounting process has let go of it or died. It waits
+//!   on the host for the end of the sandbox, then becomes the full shorefast binary, which cleans up.
+//!   3 = control socket, 4 = pidfd of the sandbox's first process, 5 = the shorefast binary, 6 = the
+//!   mount's log, for what it becomes. If the mounting process is in a mount namespace of its own,
+//!   that must not live on because of us: 7 = another one that lives anyway, 8 = the run directory,
+//!   which has no name there. ORIGIN is for what it becomes: the way back.
 //!
 //! * Called by a path, it stands in the place of a program of the image by which a client asks for the
 //!   services that it needs (`sys::shim::ASK` says how): it asks the broker, and ends well if they run.
 //!
-//! The control socket ties the first two to the process that is mounting: a byte releases them to live on,
-//! `k` as long as the sandbox, `f` as long as the filesystem; end of file before that means that
-//! the mounting process died, and so must the mount.
+//! The control socket ties the first two to the process that is mounting: the byte `k` releases them to
+//! live on as long as the sandbox; end of file before that means that the mounting process died, and so
+//! must the mount.
 //!
 //! This file is compiled on its own by build.rs and embedded in the binary. It cannot use any
 //! crate, so it speaks to the kernel in assembly; that is why it lives in `sys`.
@@ -33,9 +34,8 @@ const SANDBOX: i32 = 4;
 const OUTPUT: i32 = 4;
 const RING: i32 = 5;
 const BINARY: i32 = 5;
-const VIEW: i32 = 6;
+const FOLLOWED: i32 = 6;
 const HOME: i32 = 7;
-const FILESYSTEM: i32 = 8;
 
 /// Must agree with `sys::ring`.
 const RING_HEADER: u64 = 8;
@@ -51,7 +51,6 @@ mod nr {
     pub const SENDTO: usize = 44;
     pub const WAIT4: usize = 61;
     pub const MOUNT: usize = 165;
-    pub const UMOUNT2: usize = 166;
     pub const PRCTL: usize = 157;
     pub const EXIT_GROUP: usize = 231;
     pub const PPOLL: usize = 271;
@@ -62,7 +61,6 @@ mod nr {
 
 #[cfg(target_arch = "aarch64")]
 mod nr {
-    pub const UMOUNT2: usize = 39;
     pub const MOUNT: usize = 40;
     pub const CLOSE: usize = 57;
     pub const READ: usize = 63;
@@ -142,6 +140,11 @@ fn read(fd: i32, buffer: &mut [u8]) -> isize {
     }
 }
 
+/// Nobody reads or writes these here, and what we may become opens its own.
+fn close_standard() {
+    (0..3).for_each(close);
+}
+
 fn close(fd: i32) {
     syscall(nr::CLOSE, [fd as usize, 0, 0, 0, 0, 0]);
 }
@@ -157,10 +160,12 @@ unsafe extern "C" fn main(stack: *const usize) -> ! {
     // SAFETY: the kernel puts argc and argc pointers to C strings here; both roles are started
     // by our own code with the arguments that they read.
     let arg = |n: usize| unsafe { *stack.add(1 + n) as *const u8 };
+    // SAFETY: as above.
+    let arguments = unsafe { *stack };
     // SAFETY: argv[0] is at least one byte, see above.
     match unsafe { *arg(0) } {
-        b'i' => init(parse(arg(1))),
-        b'k' => keeper(&Keeper { run_dir: arg(1), id: arg(2), view: arg(3) }),
+        b'i' => init(parse(arg(1)), if arguments > 2 { FOLLOWED } else { -1 }),
+        b'k' => keeper(&Keeper { run_dir: arg(1), id: arg(2), origin: arg(3) }),
         b'/' => ask(),
         _ => exit(2),
     }
@@ -184,8 +189,10 @@ fn set_name(name: &core::ffi::CStr) {
     syscall(nr::PRCTL, [PR_SET_NAME, name.as_ptr() as usize, 0, 0, 0, 0]);
 }
 
-fn init(helper: i32) -> ! {
+/// `followed`: a pidfd, or -1, which poll takes for nothing.
+fn init(helper: i32, followed: i32) -> ! {
     set_name(c"shorefast-init");
+    close_standard();
     let mask: u64 = 1 << (SIGCHLD - 1);
     syscall(nr::RT_SIGPROCMASK, [0, &raw const mask as usize, 0, 8, 0, 0]);
     let children = syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, 0o2004000, 0, 0]) as i32;
@@ -194,6 +201,7 @@ fn init(helper: i32) -> ! {
         PollFd { fd: children, events: POLLIN, revents: 0 },
         PollFd { fd: OUTPUT, events: POLLIN, revents: 0 },
         PollFd { fd: CONTROL, events: POLLIN, revents: 0 },
+        PollFd { fd: followed, events: POLLIN, revents: 0 },
     ];
     // A child may have ended before SIGCHLD was ours to see.
     reap(helper, &mut total);
@@ -210,6 +218,9 @@ fn init(helper: i32) -> ! {
         if fds[2].revents != 0 {
             released_or_exit();
             fds[2].fd = -1;
+        }
+        if fds[3].revents != 0 {
+            exit(1);
         }
     }
 }
@@ -265,8 +276,7 @@ fn released_or_exit() {
 struct Keeper {
     run_dir: *const u8,
     id: *const u8,
-    /// Where the client sees its mount.
-    view: *const u8,
+    origin: *const u8,
 }
 
 /// A mount of no filesystem: the only call that reaches the broker. Must agree with `sys::shim::ASK`.
@@ -276,25 +286,25 @@ fn ask() -> ! {
     exit(if answer == 0 { 0 } else { 1 })
 }
 
-const CLONE_NEWNS: usize = 0x0002_0000;
-
 fn keeper(keeper: &Keeper) -> ! {
     set_name(c"shorefast-keep");
+    close_standard();
     reset_signals();
-    syscall(nr::SETNS, [VIEW as usize, CLONE_NEWNS, 0, 0, 0, 0]);
+    // Fails if there is no such descriptor: then we stay where we are.
+    const CLONE_NEWNS: usize = 0x0002_0000;
+    syscall(nr::SETNS, [HOME as usize, CLONE_NEWNS, 0, 0, 0, 0]);
+    close(HOME);
     // Until it lets go, the mounting process is in charge: only its word counts.
     let mut byte = [0u8; 1];
     let n = read(CONTROL, &mut byte);
-    let end = match byte[0] {
-        b'k' if n == 1 => SANDBOX,
-        b'f' if n == 1 => FILESYSTEM,
+    match byte[0] {
+        b'k' if n == 1 => {}
         // It failed and has cleaned up after itself.
         b'q' if n == 1 => exit(0),
         _ => keeper.become_cleaner(),
-    };
+    }
     close(CONTROL);
-    keeper.leave_view();
-    poll(&mut [PollFd { fd: end, events: POLLIN, revents: 0 }]);
+    poll(&mut [PollFd { fd: SANDBOX, events: POLLIN, revents: 0 }]);
     keeper.become_cleaner()
 }
 
@@ -311,21 +321,14 @@ fn reset_signals() {
 }
 
 impl Keeper {
-    fn leave_view(&self) {
-        const MNT_DETACH_NOFOLLOW: usize = 2 | 8;
-        syscall(nr::UMOUNT2, [self.view as usize, MNT_DETACH_NOFOLLOW, 0, 0, 0, 0]);
-        go_home();
-        close(VIEW);
-    }
-
     fn become_cleaner(&self) -> ! {
-        go_home();
         let argv = [
             c"shorefast".as_ptr().cast(),
             c"--run-dir".as_ptr().cast(),
             self.run_dir,
             c"__ended".as_ptr().cast(),
             self.id,
+            self.origin,
             core::ptr::null(),
         ];
         let envp = [core::ptr::null::<u8>()];
@@ -334,10 +337,6 @@ impl Keeper {
         syscall(nr::EXECVEAT, [BINARY as usize, path, argv.as_ptr() as usize, envp.as_ptr() as usize, AT_EMPTY_PATH, 0]);
         exit(1)
     }
-}
-
-fn go_home() {
-    syscall(nr::SETNS, [HOME as usize, CLONE_NEWNS, 0, 0, 0, 0]);
 }
 
 /// The compiler may call these for array initialisation and copies; there is no libc to ask.

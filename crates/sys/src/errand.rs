@@ -5,16 +5,15 @@
 //! our descriptors, so that no caller waits for the end of a pipe because of it. It costs a little
 //! more than a thread, and in contrast to one it does not keep us from ending.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io::IoSlice;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::inotify::WatchFlags;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage};
@@ -74,23 +73,16 @@ pub fn mount(source: CString, target: CString, fstype: CString, flags: u64, data
     run(|| text, &[], deadline, ask)
 }
 
-pub fn unmount(place: &Path, flags: UnmountFlags, deadline: Instant) -> Errand<()> {
-    let path = match crate::c_string(place) {
-        Ok(path) => path,
-        Err(error) => return Errand::Failed(error),
-    };
-    run(|| format!("umount2({place:?}, {flags:?})"), &[], deadline, move || rustix::mount::unmount(path.as_c_str(), flags))
-}
-
-/// A watch on an inode, which the kernel allows only after a look at its permissions.
-pub fn add_watch(inotify: BorrowedFd<'_>, file: BorrowedFd<'_>, flags: WatchFlags, deadline: Instant) -> Errand<()> {
-    let (inotify, file) = (inotify.as_raw_fd(), file.as_raw_fd());
-    let path = CString::new(format!("/proc/self/fd/{file}")).expect("no NUL in a number");
+/// `name` is a mount point in `directory`: a directory that is held cannot be exchanged for another meanwhile.
+pub fn unmount(directory: BorrowedFd<'_>, name: &CStr, flags: UnmountFlags, deadline: Instant) -> Errand<()> {
+    let text = format!("umount2({name:?}, {flags:?})");
+    let (directory, name) = (directory.as_raw_fd(), name.to_owned());
     let ask = move || {
-        // SAFETY: as in `create`.
-        rustix::fs::inotify::add_watch(unsafe { BorrowedFd::borrow_raw(inotify) }, path.as_c_str(), flags).map(drop)
+        // SAFETY: as in `create`. The errand's process has a working directory of its own.
+        rustix::process::fchdir(unsafe { BorrowedFd::borrow_raw(directory) })?;
+        rustix::mount::unmount(name.as_c_str(), flags)
     };
-    run(|| "inotify_add_watch()".into(), &[inotify, file], deadline, ask)
+    run(|| text, &[directory], deadline, ask)
 }
 
 /// Opens a path that may lead through anybody's filesystem.
@@ -140,7 +132,7 @@ fn send_out<const N: usize>(wishes: [Wish<'_>; N], deadline: Instant) -> Errand<
         // SAFETY: as in `create`.
         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
         paths.iter().try_for_each(|(path, flags)| match rustix::fs::open(path.as_c_str(), *flags | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(file) => send(socket, file.as_fd()),
+            Ok(file) => pass_on(socket, file.as_fd()),
             Err(errno) => rustix::net::send(socket, &errno.raw_os_error().to_ne_bytes(), SendFlags::NOSIGNAL).map(drop),
         })
     };
@@ -200,6 +192,111 @@ pub fn read(path: &Path, limit: usize, deadline: Instant) -> Errand<Vec<u8>> {
     run_with(|| format!("read({path:?})"), Descriptors::Named, deadline, ask)
 }
 
+/// Copies strings out of the memory of thread `tid`, each of less than `limit` bytes, without its terminator. Memory can be a file of
+/// anybody's filesystem, mapped: to read it is to ask that filesystem.
+///
+/// Of each an error by itself: `EFAULT`, or `ENAMETOOLONG`.
+pub fn strings_of<const N: usize>(
+    tid: i32,
+    addresses: [u64; N],
+    limit: usize,
+    deadline: Instant,
+) -> Errand<[rustix::io::Result<Vec<u8>>; N]> {
+    let mut strings: [_; N] = std::array::from_fn(|_| (Vec::with_capacity(limit), Ok(())));
+    let path = memory_of(tid);
+    let ask = move || {
+        let memory = rustix::fs::open(path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        for (address, (bytes, result)) in addresses.into_iter().zip(&mut strings) {
+            *result = read_string(memory.as_fd(), address, limit, bytes);
+        }
+        Ok(strings)
+    };
+    let read = run(|| format!("read(memory of {tid})"), &[], deadline, ask);
+    read.map(|strings| Errand::Done(strings.map(|(bytes, result)| result.map(|()| bytes))))
+}
+
+/// The same for as many bytes as there are.
+pub fn bytes_of(tid: i32, address: u64, length: usize, deadline: Instant) -> Errand<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(length);
+    let path = memory_of(tid);
+    let ask = move || {
+        let memory = rustix::fs::open(path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        read_part(memory.as_fd(), address, length, &mut bytes)?;
+        Ok(bytes)
+    };
+    run(|| format!("read(memory of {tid})"), &[], deadline, ask)
+}
+
+fn memory_of(tid: i32) -> CString {
+    CString::new(format!("/proc/{tid}/mem")).expect("no NUL in a number")
+}
+
+/// `to` has room for `limit` bytes, and is empty.
+fn read_string(memory: BorrowedFd<'_>, address: u64, limit: usize, to: &mut Vec<u8>) -> rustix::io::Result<()> {
+    const PAGE: u64 = 4096;
+    while to.len() < limit {
+        let at = address.checked_add(to.len() as u64).ok_or(Errno::FAULT)?;
+        let start = to.len();
+        // Page by page: the next one may not be mapped, and need not be.
+        read_part(memory, at, (PAGE - at % PAGE).min((limit - start) as u64) as usize, to)?;
+        if let Some(end) = to[start..].iter().position(|byte| *byte == 0) {
+            to.truncate(start + end);
+            return Ok(());
+        }
+    }
+    Err(Errno::NAMETOOLONG)
+}
+
+/// Exactly as many bytes, to the end of what is there.
+fn read_part(memory: BorrowedFd<'_>, address: u64, length: usize, to: &mut Vec<u8>) -> rustix::io::Result<()> {
+    let wanted = to.len() + length;
+    while to.len() < wanted {
+        let missing = wanted - to.len();
+        // Nothing here may panic: the process that would unwind shares our memory.
+        let at = address.checked_add((length - missing) as u64).ok_or(Errno::FAULT)?;
+        let (read, _) = rustix::io::pread(memory, &mut to.spare_capacity_mut()[..missing], at).map_err(|_| Errno::FAULT)?;
+        let count = read.len();
+        if count == 0 {
+            return Err(Errno::FAULT);
+        }
+        // SAFETY: the kernel has filled in as many bytes behind those that were there.
+        unsafe { to.set_len(to.len() + count) };
+    }
+    Ok(())
+}
+
+/// Which directory a path of thread `tid` means, from where that thread is, in terms that cannot be forged. Its directory may be on
+/// anybody's filesystem; other mounts than that one are not entered.
+pub fn identify_from(tid: i32, path: &Path, deadline: Instant) -> Errand<Directory> {
+    let text = || format!("open(/proc/{tid}/cwd/{path:?})");
+    let cwd = CString::new(format!("/proc/{tid}/cwd")).expect("no NUL in a number");
+    let path = match crate::c_string(path) {
+        Ok(path) => path,
+        Err(error) => return Errand::Failed(error),
+    };
+    let ask = move || {
+        let cwd = rustix::fs::open(cwd.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+        identify(rustix::fs::openat2(cwd, path.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within)?.as_fd())
+    };
+    run(text, &[], deadline, ask)
+}
+
+/// A directory, known by what cannot be forged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directory {
+    pub device: (u32, u32),
+    pub inode: u64,
+    pub mount: u64,
+}
+
+/// Asks no server.
+pub fn identify(opened: BorrowedFd<'_>) -> rustix::io::Result<Directory> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(opened, c"", flags, StatxFlags::INO | StatxFlags::MNT_ID)?;
+    Ok(Directory { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount: stat.stx_mnt_id })
+}
+
 /// Which of our descriptors the errand's process keeps.
 enum Descriptors<'a> {
     Only(&'a [RawFd]),
@@ -225,16 +322,74 @@ const KEPT: usize = 2;
 /// For a system call and what is around it.
 const STACK: usize = 16 * 1024;
 
+/// An errand under way, for callers with other things to do meanwhile. Dropped: killed, or left behind.
+#[derive(Debug)]
+pub struct Sent<T> {
+    child: Child,
+    /// Null: no longer ours to look at.
+    shared: *mut libc::c_void,
+    /// Frees what was shared. To be called once, after the other process has ended.
+    collect: unsafe fn(*mut libc::c_void) -> Option<rustix::io::Result<T>>,
+}
+
+/// Asks for the attributes of a mount's root, whoever serves it. The process that asks holds the mount and nothing else of ours: no
+/// listener, no control socket, no FUSE device. So the end of whoever serves is its end, too.
+pub fn look_at(mount: BorrowedFd<'_>) -> Result<Sent<()>> {
+    let root = mount.as_raw_fd();
+    let ask = move || {
+        // SAFETY: as in `create`.
+        let root = unsafe { BorrowedFd::borrow_raw(root) };
+        rustix::fs::statx(root, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS).map(drop)
+    };
+    send(Descriptors::Only(&[root]), ask)
+}
+
+impl<T> Sent<T> {
+    /// Readable when it is over.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.child.pidfd.as_fd()
+    }
+
+    /// The answer of an errand that is over. `None`: the process was killed by somebody else.
+    pub fn answer(mut self) -> Option<rustix::io::Result<T>> {
+        self.collect()
+    }
+
+    /// Kills it. Most waits of the kernel end with that at once; `patience` is for those.
+    fn end(&mut self, patience: Duration) -> Option<rustix::io::Result<T>> {
+        let _ = rustix::process::pidfd_send_signal(&self.child.pidfd, rustix::process::Signal::KILL);
+        if self.child.ends_by(Instant::now() + patience) {
+            return self.collect();
+        }
+        // Whenever the kernel lets it go, it looks at its stack once more: that stays.
+        self.shared = std::ptr::null_mut();
+        None
+    }
+
+    fn collect(&mut self) -> Option<rustix::io::Result<T>> {
+        if !self.child.ends_by(Instant::now()) {
+            return None;
+        }
+        self.child.reap();
+        let shared = std::mem::replace(&mut self.shared, std::ptr::null_mut());
+        // SAFETY: the other process has ended, and the pointer is the one from `send`, used this once.
+        if shared.is_null() { None } else { unsafe { (self.collect)(shared) } }
+    }
+}
+
+impl<T> Drop for Sent<T> {
+    fn drop(&mut self) {
+        if !self.shared.is_null() {
+            let _ = self.end(TO_DIE_UNHEARD);
+        }
+    }
+}
+
 /// `ask` runs in the other process: system calls by way of rustix only, which makes them itself.
 /// libc's own would write to the errno of our thread, and an allocation could meet one of ours.
-fn run_with<T, F: FnOnce() -> rustix::io::Result<T>>(
-    text: impl FnOnce() -> String,
-    descriptors: Descriptors<'_>,
-    deadline: Instant,
-    ask: F,
-) -> Errand<T> {
+fn send<T, F: FnOnce() -> rustix::io::Result<T>>(descriptors: Descriptors<'_>, ask: F) -> Result<Sent<T>> {
     extern "C" fn entry<F: FnOnce() -> rustix::io::Result<T>, T>(shared: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: `run_with` passes a live Shared, and does not look at it, nor free it, before this
+        // SAFETY: `send` passes a live Shared, and nobody looks at it, nor frees it, before this
         // process has ended.
         let shared = unsafe { &mut *shared.cast::<Shared<F, T>>() };
         // Ends with us, also if we are killed; and not if we are gone already.
@@ -248,6 +403,10 @@ fn run_with<T, F: FnOnce() -> rustix::io::Result<T>>(
         shared.answer = shared.ask.take().map(|ask| ask());
         exit_now(0)
     }
+    unsafe fn collect<F, T>(shared: *mut libc::c_void) -> Option<rustix::io::Result<T>> {
+        // SAFETY: the caller promises that this is the pointer from `send`, to the allocation of a box, and that nobody else uses it.
+        unsafe { Box::from_raw(shared.cast::<Shared<F, T>>()) }.answer
+    }
 
     let mut keep = [-1; KEPT];
     let close = match descriptors {
@@ -260,43 +419,46 @@ fn run_with<T, F: FnOnce() -> rustix::io::Result<T>>(
     keep.sort_unstable();
     let stack = Vec::with_capacity(STACK / size_of::<u128>());
     let parent = rustix::process::getpid().as_raw_nonzero().get();
-    let shared = Box::new(Shared { keep, close, parent, ask: Some(ask), answer: None, stack });
     // From here on by pointer only: two processes use it.
-    let shared = ManuallyDrop::new(shared);
-    let mut shared: *mut Shared<F, T> = (&raw const **shared).cast_mut();
-    let child = match spawn(entry::<F, T>, shared) {
-        Ok(child) => child,
+    let shared: *mut Shared<F, T> = Box::into_raw(Box::new(Shared { keep, close, parent, ask: Some(ask), answer: None, stack }));
+    match spawn(entry::<F, T>, shared) {
+        Ok(child) => Ok(Sent { child, shared: shared.cast(), collect: collect::<F, T> }),
         Err(error) => {
             // SAFETY: no other process was made; this is the allocation of the box above.
             drop(unsafe { Box::from_raw(shared) });
-            return Errand::Failed(error);
+            Err(error)
         }
+    }
+}
+
+fn run_with<T>(
+    text: impl FnOnce() -> String,
+    descriptors: Descriptors<'_>,
+    deadline: Instant,
+    ask: impl FnOnce() -> rustix::io::Result<T>,
+) -> Errand<T> {
+    let mut sent = match send(descriptors, ask) {
+        Ok(sent) => sent,
+        Err(error) => return Errand::Failed(error),
     };
-    let in_time = child.ends_by(deadline);
-    if !in_time {
-        let _ = rustix::process::pidfd_send_signal(&child.pidfd, rustix::process::Signal::KILL);
-        if !child.ends_by(Instant::now() + TO_DIE) {
-            // Whenever the kernel lets it go, it looks at its stack once more: that stays.
-            shared = std::ptr::null_mut();
-        }
+    if sent.child.ends_by(deadline) {
+        return match sent.answer() {
+            Some(Ok(value)) => Errand::Done(value),
+            Some(Err(errno)) => Errand::Failed(Error::new(text(), errno)),
+            // Whoever killed it wants us to end as well.
+            None => Errand::Failed(Error::new(text(), Errno::INTR)),
+        };
     }
-    if shared.is_null() {
-        return Errand::Late;
-    }
-    child.reap();
-    // SAFETY: the other process has ended, and this is the allocation of the box above.
-    let shared = unsafe { Box::from_raw(shared) };
-    match shared.answer {
+    match sent.end(TO_DIE) {
         Some(Ok(value)) => Errand::Done(value),
-        Some(Err(errno)) if in_time => Errand::Failed(Error::new(text(), errno)),
-        // Ended without an answer: killed by somebody else, who wants us to end as well.
-        None if in_time => Errand::Failed(Error::new(text(), Errno::INTR)),
         _ => Errand::Late,
     }
 }
 
 /// Most waits of the kernel end with SIGKILL at once.
 const TO_DIE: Duration = Duration::from_millis(500);
+/// The same where nobody wants to know.
+const TO_DIE_UNHEARD: Duration = Duration::from_millis(20);
 
 fn spawn<F, T>(entry: extern "C" fn(*mut libc::c_void) -> libc::c_int, shared: *mut Shared<F, T>) -> Result<Child> {
     let mut pidfd: libc::c_int = -1;
@@ -317,7 +479,7 @@ fn spawn<F, T>(entry: extern "C" fn(*mut libc::c_void) -> libc::c_int, shared: *
     Ok(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
 }
 
-fn send(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+fn pass_on(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let files = [file];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -405,6 +567,21 @@ mod tests {
         };
         let answer = run(String::new, &[kept], in_time(), ask);
         assert!(matches!(answer, Errand::Done(())), "{answer:?}");
+    }
+
+    #[test]
+    fn memory_is_copied() {
+        let own = std::process::id() as i32;
+        let at = |text: &CStr| text.as_ptr() as u64;
+        let long = CString::new(vec![b'x'; 3 * 4096]).unwrap();
+        let strings = strings_of(own, [at(c"one"), at(&long), at(c"0123456789"), 8, u64::MAX - 2], 4 * 4096, in_time());
+        let Errand::Done([one, two, three, nowhere, end]) = strings else { panic!("{strings:?}") };
+        assert_eq!((one, two, three), (Ok(b"one".to_vec()), Ok(long.as_bytes().to_vec()), Ok(b"0123456789".to_vec())));
+        assert_eq!((nowhere, end), (Err(Errno::FAULT), Err(Errno::FAULT)));
+        let Errand::Done([short]) = strings_of(own, [at(c"0123456789")], 10, in_time()) else { panic!("late") };
+        assert_eq!(short, Err(Errno::NAMETOOLONG));
+        assert!(matches!(bytes_of(own, at(c"01234"), 3, in_time()), Errand::Done(bytes) if bytes == b"012"));
+        assert!(matches!(bytes_of(own, 8, 3, in_time()), Errand::Failed(error) if error.errno() == Errno::FAULT));
     }
 
     #[test]

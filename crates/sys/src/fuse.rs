@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 
 use crate::error::{Result, call, checked};
 
@@ -18,10 +18,13 @@ pub fn open() -> Result<OwnedFd> {
     call(|| "open(\"/dev/fuse\")".into(), rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()))
 }
 
-/// By device number, not by name: names in a sandbox mean nothing.
+/// By device number, not by name: names in a sandbox mean nothing. What it is on is not asked: it may be anything, on any filesystem,
+/// whose server may never answer.
 pub fn is_device(fd: BorrowedFd<'_>) -> bool {
-    rustix::fs::fstat(fd).is_ok_and(|stat| {
-        FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == rustix::fs::makedev(MAJOR, MINOR)
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE).is_ok_and(|stat| {
+        let is_character = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::CharacterDevice;
+        is_character && (stat.stx_rdev_major, stat.stx_rdev_minor) == (MAJOR, MINOR)
     })
 }
 

@@ -5,6 +5,7 @@
 
 pub mod shim;
 pub mod namespace;
+pub mod unmount;
 pub mod mount;
 pub mod errand;
 pub mod offshoot;
@@ -20,6 +21,7 @@ pub mod seccomp;
 pub mod landlock;
 pub mod fuse;
 pub mod privilege;
+pub mod standing;
 pub mod signals;
 pub mod ring;
 pub mod arguments;

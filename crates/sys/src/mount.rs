@@ -1,14 +1,12 @@
 //! Mounts as descriptors: attributes, identity, and where one is now.
 
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
-use crate::errand::{self, Errand};
 use crate::error::{Result, call, checked};
 use crate::mountinfo;
 use crate::statmount;
@@ -147,64 +145,59 @@ pub fn identify(fd: BorrowedFd<'_>) -> Result<Identity> {
     Ok(Identity { id: stat.stx_mnt_id, unique, major: stat.stx_dev_major, minor: stat.stx_dev_minor })
 }
 
+/// Where a mount is attached in the calling thread's namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    pub place: PathBuf,
+    /// Its id in mountinfo.
+    pub number: u64,
+    /// The mount that it is on: a unique id if the mount itself has one.
+    pub parent: u64,
+}
+
 /// Where the mount is attached in our namespace. `None`: nowhere.
 ///
 /// statmount (6.8) costs the same on every host; before it, the whole table has to be read.
-pub fn place_of(mount: &Identity) -> Result<Option<PathBuf>> {
+pub fn attachment_of(mount: &Identity) -> Result<Option<Attachment>> {
     if mount.unique {
-        match statmount::point(mount.id) {
+        match statmount::attachment(mount.id) {
             Err(error) if error.errno() == Errno::NOSYS => {}
             Err(error) if error.errno() == Errno::NOENT => return Ok(None),
-            answer => return answer.map(Some),
+            answer => {
+                return answer.map(|found| Some(Attachment { place: found.point, number: found.old_id, parent: found.parent }));
+            }
         }
     }
-    let is_it = |entry: &mountinfo::Entry| (entry.id, entry.major, entry.minor) == (mount.id, mount.major, mount.minor);
-    let table = mountinfo::read()?;
-    Ok(table.into_iter().find(is_it).map(|entry| entry.mount_point))
+    Ok(mountinfo::read()?.into_iter().find(|entry| mount.is_entry(entry)).map(Attachment::from))
 }
 
-/// Ends a FUSE connection from the kernel's side: every waiting request fails, none hangs.
-/// Through a fusectl mount of our own, because not every host has one at /sys/fs/fuse.
-pub fn abort_fuse(minor: u32) -> Result<()> {
-    let control = new_filesystem("fusectl", &[], MountAttrFlags::empty())?;
-    let path = format!("{minor}/abort");
-    let file = rustix::fs::openat(&control, &path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
-    let file = call(|| format!("open(fusectl, {path:?})"), file)?;
-    call(|| format!("write(fusectl, {path:?})"), rustix::io::write(&file, b"1")).map(drop)
-}
-
-/// Unmounts exactly this mount, lazily. False: it is not attached here, or something covers it.
-pub fn detach(mount: &Identity) -> Result<bool> {
-    let Some(path) = place_of(mount)? else {
-        return Ok(false);
-    };
-    let deadline = Instant::now() + DETACH_WITHIN;
-    let top = match errand::open(&path, OFlags::PATH | OFlags::NOFOLLOW, deadline) {
-        Errand::Done(top) => top,
-        Errand::Failed(error) => return Err(error),
-        Errand::Late => return detach_unseen(mount, &path),
-    };
-    if identify(top.as_fd())? != *mount {
-        return Ok(false);
+/// Whether anything is mounted on the mount, or below it.
+pub fn has_children(mount: &Identity) -> Result<bool> {
+    if mount.unique {
+        match statmount::has_children(mount.id) {
+            Err(error) if error.errno() == Errno::NOSYS => {}
+            Err(error) if error.errno() == Errno::NOENT => return Ok(false),
+            answer => return answer,
+        }
     }
-    // Through the descriptor: whatever is put on the path meanwhile is not touched.
-    let link = format!("/proc/thread-self/fd/{}", top.as_raw_fd());
-    let unmounted = rustix::mount::unmount(link.as_str(), rustix::mount::UnmountFlags::DETACH);
-    call(|| format!("umount2({}, MNT_DETACH)", crate::quoted(&path)), unmounted).map(|()| true)
+    Ok(mountinfo::read()?.iter().any(|entry| entry.parent == mount.id))
 }
 
-/// An open of a mount's root asks some filesystems for its attributes, NFS among them.
-const DETACH_WITHIN: Duration = Duration::from_secs(2);
+/// What is mounted on the mount, or below it: for messages, since it reads the whole table.
+pub fn children_of(mount: &Identity) -> Result<Vec<mountinfo::Entry>> {
+    let Some(attachment) = attachment_of(mount)? else { return Ok(Vec::new()) };
+    Ok(mountinfo::read()?.into_iter().filter(|entry| entry.parent == attachment.number).collect())
+}
 
-/// Without a look at it: its server does not answer. umount2 does not look, either. What is on top at
-/// the path is known from the kernel's table, just before.
-fn detach_unseen(mount: &Identity, path: &Path) -> Result<bool> {
-    let table = mountinfo::read()?;
-    let is_on_top = table.iter().rfind(|entry| entry.mount_point == path).map(|entry| (entry.major, entry.minor));
-    if is_on_top != Some((mount.major, mount.minor)) {
-        return Ok(false);
+impl From<mountinfo::Entry> for Attachment {
+    fn from(entry: mountinfo::Entry) -> Self {
+        Self { place: entry.mount_point, number: entry.id, parent: entry.parent }
     }
-    let flags = rustix::mount::UnmountFlags::DETACH | rustix::mount::UnmountFlags::NOFOLLOW;
-    let text = || format!("umount2({}, MNT_DETACH)", crate::quoted(path));
-    errand::unmount(path, flags, Instant::now() + DETACH_WITHIN).or_timed_out(text).map(|()| true)
+}
+
+impl Identity {
+    /// For ids that are not unique: mountinfo shows no others.
+    pub fn is_entry(&self, entry: &mountinfo::Entry) -> bool {
+        (entry.id, entry.major, entry.minor) == (self.id, self.major, self.minor)
+    }
 }

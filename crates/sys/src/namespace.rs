@@ -27,6 +27,16 @@ pub fn mounts_of(process: BorrowedFd<'_>) -> Result<OwnedFd> {
     }
 }
 
+/// A mount namespace that lives as long as we can: that of the first process that we see, or of the kernel's threads, where the first
+/// process has more rights than we have and is not ours to look at. `None`: neither can be had.
+pub fn lasting_mounts() -> Option<OwnedFd> {
+    let mounts = |pid: Pid| {
+        let process = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        ask_for_mounts(process.as_fd()).or_else(|| of(pid, "mnt").ok())
+    };
+    mounts(Pid::INIT).or_else(|| mounts(Pid::from_raw(2)?).filter(|_| is_kernel_thread("2")))
+}
+
 /// The mount namespace of the calling thread. To ask is cheaper than to look.
 pub fn own_mounts() -> Result<OwnedFd> {
     const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::PIDFD_THREAD);
@@ -51,27 +61,9 @@ pub fn join_mount(namespace: BorrowedFd<'_>) -> Result<()> {
     call(|| "setns(CLONE_NEWNS)".into(), rustix::thread::move_into_link_name_space(namespace, Some(LinkNameSpaceType::Mount)))
 }
 
-/// Joins a namespace of any kind but mounts for good; a pid namespace holds for children only.
+/// Joins a namespace of any kind but mounts for good.
 pub fn join(namespace: BorrowedFd<'_>) -> Result<()> {
     call(|| "setns()".into(), rustix::thread::move_into_link_name_space(namespace, None))
-}
-
-/// Until dropped, processes that this one starts are in that pid namespace.
-pub fn children_in(namespace: BorrowedFd<'_>) -> Result<ChildrenElsewhere> {
-    let home = own("pid")?;
-    join(namespace)?;
-    Ok(ChildrenElsewhere { home })
-}
-
-#[derive(Debug)]
-pub struct ChildrenElsewhere {
-    home: OwnedFd,
-}
-
-impl Drop for ChildrenElsewhere {
-    fn drop(&mut self) {
-        join(self.home.as_fd()).expect("the way back into our own pid namespace is open");
-    }
 }
 
 pub fn unshare_mount() -> Result<()> {
@@ -89,6 +81,22 @@ pub fn enter_new_user() -> Result<()> {
     process::Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }.reap();
     let user = opened.unwrap_or_else(|| Err(crate::Error::new("clone(CLONE_NEWUSER)", rustix::io::Errno::SRCH)))?;
     join(user.as_fd())
+}
+
+/// A user namespace that nobody is in, for the sake of its mapping: `map` is what uid_map and gid_map hold.
+pub fn with_mapping(map: &str) -> Result<OwnedFd> {
+    let holder = process::idle(libc::CLONE_NEWUSER)?;
+    let made = map_ids(holder.pid, map).and_then(|()| of(holder.pid, "user"));
+    holder.kill_and_reap();
+    made
+}
+
+/// Gives the user namespace of a process its mapping, the same for users and groups.
+pub fn map_ids(pid: Pid, map: &str) -> Result<()> {
+    ["uid_map", "gid_map"].into_iter().try_for_each(|file| {
+        let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
+        call(|| format!("write({path:?})"), std::fs::write(&path, map))
+    })
 }
 
 fn unshare(flags: UnshareFlags) -> Result<()> {
@@ -155,6 +163,18 @@ pub fn small_mount_namespace() -> Option<OwnedFd> {
     let first = mounts_of(kernel.as_fd()).ok()?;
     // kdevtmpfs made the second one, before anything else ran.
     next_mount_namespace(first.as_fd()).ok().filter(|(_, mounts)| *mounts <= 2).map(|(second, _)| second)
+}
+
+/// A mount namespace by its inode, whoever holds it, among those that are younger than `from`. `None`: it is gone, or the kernel does not
+/// say (6.12).
+pub fn search_mounts(from: OwnedFd, inode: u64) -> Option<OwnedFd> {
+    let mut namespace = from;
+    loop {
+        if rustix::fs::fstat(&namespace).ok()?.st_ino == inode {
+            return Some(namespace);
+        }
+        namespace = next_mount_namespace(namespace.as_fd()).ok()?.0;
+    }
 }
 
 /// In a pid namespace of our own, pid 2 is anybody; only kernel threads have no executable.

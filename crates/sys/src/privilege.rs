@@ -1,9 +1,17 @@
-//! Giving up every privilege, for good.
+//! Giving up every privilege, for good; and whether we should have any.
 
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::error::{Result, call};
+
+/// Whether our rights come from our own file (set-uid, set-gid, file capabilities), not from our caller: the kernel says so at
+/// execve(2). A security module says the same of a change of domain, as of a service that init starts; who is root already gains nothing.
+pub fn is_borrowed() -> bool {
+    // SAFETY: reads what the kernel left beside the arguments; an entry that is not there reads as 0.
+    let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    is_secure && !rustix::process::getuid().is_root()
+}
 
 /// Becomes this user and group, with no supplementary groups. Needs CAP_SETUID and CAP_SETGID
 /// over them; the per-thread calls are enough in a process with one thread.

@@ -114,35 +114,54 @@ fn fork_with(flags: u64, group: Option<BorrowedFd<'_>>) -> Result<Fork> {
     Ok(Fork::Parent(Child { pid, pidfd }))
 }
 
-/// Which side of [`fork_sibling`] this is.
-#[derive(Debug)]
-pub enum Sibling {
-    Born,
-    /// A pidfd of it.
-    Made(OwnedFd),
-}
-
-/// Forks, the new process a child of our parent and not ours, in fresh namespaces. As for [`fork`], one thread only.
-pub fn fork_sibling(fresh: Fresh) -> Result<Sibling> {
-    assert_single_threaded();
+/// A process in fresh namespaces (flags of clone(2)) that does nothing until it is killed: it holds them open. It ends with us, too.
+pub(crate) fn idle(fresh: libc::c_int) -> Result<Child> {
     let mut pidfd: libc::c_int = -1;
     // SAFETY: clone_args is plain integers, for which all zeroes is a valid value.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    // It tells the parent of its end as we do: a signal of its own must not be named with CLONE_PARENT.
-    args.flags = (libc::CLONE_PIDFD | libc::CLONE_PARENT) as u64 | fresh.bits();
+    args.flags = (libc::CLONE_PIDFD | fresh) as u64;
     args.pidfd = &raw mut pidfd as u64;
-    // SAFETY: as in `fork`: a copy of everything, made while there is one thread; one int is written to `pidfd`.
+    args.exit_signal = libc::SIGCHLD as u64;
+    // SAFETY: without CLONE_VM the child gets a copy of everything. Other threads of ours may hold locks, which stay locked there for
+    // ever; below, the child makes two system calls and takes none. The kernel writes one int to `pidfd`, which outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
-    if checked(|| format!("clone3(CLONE_PARENT, {fresh:?})"), result)? == 0 {
-        return Ok(Sibling::Born);
-    }
+    let pid = checked(|| format!("clone3({fresh:#x})"), result)?;
+    let Some(pid) = Pid::from_raw(pid as i32) else {
+        // SAFETY: a system call without a pointer.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        loop {
+            // SAFETY: the same.
+            unsafe { libc::pause() };
+        }
+    };
     // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
-    Ok(Sibling::Made(unsafe { OwnedFd::from_raw_fd(pidfd) }))
+    Ok(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
+}
+
+/// Which start of this machine it is: process numbers, start times and mount ids of another one mean nothing.
+pub fn boot_id() -> &'static str {
+    static BOOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    BOOT.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_end().to_owned())
 }
 
 /// When a process started, in clock ticks since boot: with this it cannot be confused with a later one of the same number.
 /// `None`: it is gone, or on its way out and serves nobody any more.
 pub fn start_of(pid: Pid) -> Option<u64> {
+    stat_of(pid).filter(|stat| !stat.is_exiting).map(|stat| stat.started)
+}
+
+/// The same, also for one on its way out: pid 1 of a namespace waits there for all others, however long that takes.
+pub fn start_of_remaining(pid: Pid) -> Option<u64> {
+    stat_of(pid).map(|stat| stat.started)
+}
+
+struct Stat {
+    started: u64,
+    is_exiting: bool,
+}
+
+/// `None`: it is gone, or only waits to be forgotten.
+fn stat_of(pid: Pid) -> Option<Stat> {
     // One read is enough; std would ask in small steps, because the file claims to be empty.
     let mut buffer = [0; 1024];
     let length = std::fs::File::open(format!("/proc/{}/stat", pid.as_raw_nonzero())).and_then(|mut file| file.read(&mut buffer)).ok()?;
@@ -150,11 +169,10 @@ pub fn start_of(pid: Pid) -> Option<u64> {
     // The name in parentheses may hold anything, also parentheses.
     let (_, after) = stat.rsplit_once(')')?;
     let fields: Vec<_> = after.split_ascii_whitespace().collect();
-    // Pid 1 of a namespace waits on its way out for all others, and becomes a zombie only then.
     const PF_EXITING: u64 = 4;
-    let is_gone = *fields.first()? == "Z" || fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0;
+    let is_exiting = fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0;
     let started = fields.get(19)?.parse().ok()?;
-    (!is_gone).then_some(started)
+    (*fields.first()? != "Z").then_some(Stat { started, is_exiting })
 }
 
 /// The number that a process has in our pid namespace.
@@ -177,17 +195,6 @@ fn look_up_pid(pidfd: BorrowedFd<'_>) -> Result<Pid> {
     let text = crate::call(|| format!("read({path:?})"), std::fs::read_to_string(&path))?;
     let pid = text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
     pid.filter(|pid| *pid > 0).and_then(Pid::from_raw).ok_or_else(|| Error::new(format!("Pid in {path:?}"), rustix::io::Errno::SRCH))
-}
-
-/// Copies from the memory of another process, all of `to` or nothing that counts.
-pub fn read_memory(tid: i32, address: u64, to: &mut [u8]) -> Result<()> {
-    let text = || format!("process_vm_readv({tid})");
-    let here = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    let there = libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: to.len() };
-    // SAFETY: the kernel writes at most `to.len()` bytes to `to`; the other address is one of another process, which it checks.
-    let result = unsafe { libc::process_vm_readv(tid, &raw const here, 1, &raw const there, 1, 0) };
-    let copied = checked(text, result as libc::c_long)?;
-    if copied == to.len() as libc::c_long { Ok(()) } else { Err(Error::new(text(), rustix::io::Errno::FAULT)) }
 }
 
 /// In test builds; a release takes it for granted.
@@ -376,6 +383,16 @@ pub fn close_all_but(keep: &[RawFd]) {
         next = fd + 1;
     }
     close(next, i32::MAX);
+}
+
+/// In a process with a table of its own: what it has as standard descriptors becomes /dev/null.
+pub fn take_standard_numbers() -> Result<()> {
+    let null = {
+        // Closed again before its number, which may be one of these, is taken.
+        let null = crate::call(|| "open(\"/dev/null\")".into(), std::fs::File::options().read(true).write(true).open("/dev/null"))?;
+        crate::call(|| "dup(\"/dev/null\")".into(), rustix::io::fcntl_dupfd_cloexec(&null, 3))?
+    };
+    (0..3).try_for_each(|standard| place_fd(null.as_fd(), standard))
 }
 
 /// Marks every descriptor but the standard ones as not to be passed on.

@@ -1,7 +1,9 @@
 //! The bounded log: a header with the number of bytes ever written, then a ring of 64 KiB.
-//! `shim/shim.rs` writes it, knowing only this layout.
+//! `shim/shim.rs` writes it, knowing only this layout. Behind the ring is room for what has to survive the loss of every name in the file
+//! system: a note that whoever holds the file open can be asked for ([`write_note`], [`read_note`]).
 
-use std::io::{Read as _, Result};
+use std::io::{Read as _, Result, Seek as _, SeekFrom};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 const HEADER: usize = 8;
@@ -12,6 +14,22 @@ const CAPACITY: u64 = 64 * 1024;
 pub struct Log {
     pub written: u64,
     pub kept: Vec<u8>,
+}
+
+/// Where the note starts.
+const NOTE: u64 = HEADER as u64 + CAPACITY;
+
+pub fn write_note(log: impl AsFd, note: &[u8]) -> Result<()> {
+    rustix::io::retry_on_intr(|| rustix::io::pwrite(&log, note, NOTE))?;
+    Ok(rustix::fs::ftruncate(&log, NOTE + note.len() as u64)?)
+}
+
+pub fn read_note(path: &Path) -> Result<Vec<u8>> {
+    let mut file = std::fs::File::open(path)?;
+    file.seek(SeekFrom::Start(NOTE))?;
+    let mut note = Vec::new();
+    file.read_to_end(&mut note)?;
+    Ok(note)
 }
 
 impl Log {
@@ -32,6 +50,7 @@ impl Log {
             return Self::default();
         };
         let written = u64::from_ne_bytes(*header);
+        let ring = &ring[..ring.len().min(CAPACITY as usize)];
         let kept = if written <= CAPACITY {
             ring[..ring.len().min(written as usize)].to_vec()
         } else {

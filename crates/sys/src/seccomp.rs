@@ -25,9 +25,28 @@ pub enum Verdict {
 #[derive(Clone, Debug)]
 pub enum When {
     Always,
-    AnyBit { argument: u8, mask: u32 },
-    Equals { argument: u8, value: u32 },
-    NotIn { argument: u8, values: &'static [u32] },
+    AnyBit {
+        argument: u8,
+        mask: u32,
+    },
+    NoBit {
+        argument: u8,
+        mask: u32,
+    },
+    Equals {
+        argument: u8,
+        value: u32,
+    },
+    NotIn {
+        argument: u8,
+        values: &'static [u32],
+    },
+    /// Of the argument only the bits of `mask` are compared: the others are flags.
+    MaskedNotIn {
+        argument: u8,
+        mask: u32,
+        values: &'static [u32],
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -52,7 +71,8 @@ const ARGUMENTS_OFFSET: u32 = 16;
 ///
 /// A search tree, not a list: when a filter is installed, the kernel walks it once for every call
 /// that exists, to know which ones it may always allow. And a short one, for the kernel translates
-/// it then: each verdict stands there once, at the end.
+/// it then: each test of arguments stands there once, after the tree, whatever the number of calls that
+/// it is for, and each verdict once, at the end. So all jumps lead forward and stay within their 255 steps.
 pub fn compile(rules: &[Rule], newest: libc::c_long) -> Vec<sock_filter> {
     let missing = To::Verdict(Verdict::Refuse(Errno::NOSYS));
     let mut steps = vec![
@@ -61,8 +81,10 @@ pub fn compile(rules: &[Rule], newest: libc::c_long) -> Vec<sock_filter> {
         load(NUMBER_OFFSET),
         Step::Test { test: BPF_JGE, k: newest as u32 + 1, yes: missing, no: To::Next },
     ];
-    search(&ranges(rules), &mut steps);
-    assemble(&steps)
+    let ranges = ranges(rules);
+    let mut tests = Vec::new();
+    search(&ranges, &mut steps, &mut tests);
+    assemble(&steps, &tests)
 }
 
 /// An instruction, as long as nobody knows where the verdicts will stand.
@@ -77,17 +99,23 @@ enum To {
     Next,
     /// Over that many steps.
     Over(usize),
+    /// To the first step of the tests with this number.
+    Tests(usize),
     Verdict(Verdict),
 }
 
-fn assemble(steps: &[Step]) -> Vec<sock_filter> {
+/// `tests`: what stands after the steps.
+fn assemble(steps: &[Step], tests: &[&[Step]]) -> Vec<sock_filter> {
     let mut verdicts = Vec::new();
+    let starts: Vec<_> = tests.iter().scan(steps.len(), |end, tests| Some(std::mem::replace(end, *end + tests.len()))).collect();
+    let steps: Vec<_> = steps.iter().chain(tests.iter().copied().flatten()).collect();
     let mut program = Vec::with_capacity(steps.len());
     for (at, step) in steps.iter().enumerate() {
         let mut distance = |to: To| {
             let over = match to {
                 To::Next => 0,
                 To::Over(steps) => steps,
+                To::Tests(number) => starts[number] - at - 1,
                 To::Verdict(verdict) => {
                     let place = verdicts.iter().position(|known| *known == verdict).unwrap_or_else(|| {
                         verdicts.push(verdict);
@@ -98,7 +126,7 @@ fn assemble(steps: &[Step]) -> Vec<sock_filter> {
             };
             u8::try_from(over).expect("our filters are shorter than a jump")
         };
-        program.push(match *step {
+        program.push(match **step {
             Step::Do { code, k } => sock_filter { code: code as u16, jt: 0, jf: 0, k },
             Step::Test { test, k, yes, no } => {
                 sock_filter { code: (BPF_JMP | test | BPF_K) as u16, jt: distance(yes), jf: distance(no), k }
@@ -163,10 +191,12 @@ fn test(when: &When, applies: To, otherwise: To) -> Vec<Step> {
             Step::Do { code: BPF_ALU | BPF_AND | BPF_K, k: mask },
             Step::Test { test: BPF_JEQ, k: 0, yes: otherwise, no: applies },
         ],
+        When::NoBit { argument, mask } => test(&When::AnyBit { argument, mask }, otherwise, applies),
         When::Equals { argument, value } => {
             vec![load_argument(argument), Step::Test { test: BPF_JEQ, k: value, yes: applies, no: otherwise }]
         }
-        When::NotIn { argument, values } => {
+        When::NotIn { argument, values } => test(&When::MaskedNotIn { argument, mask: u32::MAX, values }, applies, otherwise),
+        When::MaskedNotIn { argument, mask, values } => {
             let tests = values.iter().rev().enumerate().map(|(left, value)| Step::Test {
                 test: BPF_JEQ,
                 k: *value,
@@ -174,20 +204,24 @@ fn test(when: &When, applies: To, otherwise: To) -> Vec<Step> {
                 no: if left == 0 { applies } else { To::Next },
             });
             let tests: Vec<_> = tests.collect();
-            [load_argument(argument)].into_iter().chain(tests.into_iter().rev()).collect()
+            let masked = (mask != u32::MAX).then_some(Step::Do { code: BPF_ALU | BPF_AND | BPF_K, k: mask });
+            [load_argument(argument)].into_iter().chain(masked).chain(tests.into_iter().rev()).collect()
         }
     }
 }
 
-/// Finds the loaded number among sorted ranges.
-fn search(ranges: &[Range], steps: &mut Vec<Step>) {
+/// Finds the loaded number among sorted ranges. `tests`: those of arguments that are needed, each once.
+fn search<'a>(ranges: &'a [Range], steps: &mut Vec<Step>, tests: &mut Vec<&'a [Step]>) {
     let allow = To::Verdict(Verdict::Allow);
     match ranges {
         [] => steps.push(Step::Test { test: BPF_JGE, k: 0, yes: allow, no: allow }),
         [Range { first, last, fate }] => {
-            let (found, tests) = match fate {
-                Fate::Always(verdict) => (To::Verdict(*verdict), &[][..]),
-                Fate::ByArguments(tests) => (To::Next, &tests[..]),
+            let found = match fate {
+                Fate::Always(verdict) => To::Verdict(*verdict),
+                Fate::ByArguments(needed) => To::Tests(tests.iter().position(|known| *known == needed).unwrap_or_else(|| {
+                    tests.push(needed);
+                    tests.len() - 1
+                })),
             };
             if first == last {
                 steps.push(Step::Test { test: BPF_JEQ, k: *first, yes: found, no: allow });
@@ -195,16 +229,15 @@ fn search(ranges: &[Range], steps: &mut Vec<Step>) {
                 steps.push(Step::Test { test: BPF_JGE, k: *first, yes: To::Next, no: allow });
                 steps.push(Step::Test { test: BPF_JGE, k: *last + 1, yes: allow, no: found });
             }
-            steps.extend(tests);
         }
         _ => {
             let (low, high) = ranges.split_at(ranges.len() / 2);
             let here = steps.len();
             let fork = |below| Step::Test { test: BPF_JGE, k: high[0].first, yes: To::Over(below), no: To::Next };
             steps.push(fork(0));
-            search(low, steps);
+            search(low, steps, tests);
             steps[here] = fork(steps.len() - here - 1);
-            search(high, steps);
+            search(high, steps, tests);
         }
     }
 }
@@ -378,12 +411,19 @@ mod tests {
             Rule { number: 5, when: When::Always, verdict: Verdict::Refuse(Errno::IO) },
             Rule { number: 6, when: When::Always, verdict: Verdict::Refuse(Errno::IO) },
             Rule { number: 7, when: When::Always, verdict: Verdict::Refuse(Errno::IO) },
+            Rule { number: 9, when: When::NoBit { argument: 0, mask: 0x40 }, verdict: Verdict::Allow },
+            Rule { number: 9, when: When::AnyBit { argument: 1, mask: 0x30 }, verdict: Verdict::Refuse(Errno::PERM) },
+            Rule {
+                number: 10,
+                when: When::MaskedNotIn { argument: 1, mask: 0xf, values: &[1, 5] },
+                verdict: Verdict::Refuse(Errno::ACCESS),
+            },
         ];
         let program = compile(&rules, 10);
         let allow = libc::SECCOMP_RET_ALLOW;
         let rows = [
             ("an unnamed call is allowed", 0, [0; 6], allow),
-            ("the newest known call is allowed", 10, [0; 6], allow),
+            ("the newest known call is judged", 10, [0; 6], refuse(Errno::ACCESS)),
             ("a call that is always judged", 1, [0; 6], libc::SECCOMP_RET_USER_NOTIF),
             ("no bit of the mask", 2, [0, 0x40, 0, 0, 0, 0], allow),
             ("one bit of the mask", 2, [0, 0x10, 0, 0, 0, 0], refuse(Errno::PERM)),
@@ -396,6 +436,11 @@ mod tests {
             ("the middle of a range", 6, [0; 6], refuse(Errno::IO)),
             ("the last of a range", 7, [0; 6], refuse(Errno::IO)),
             ("above a range", 8, [0; 6], allow),
+            ("a bit that the first rule lets pass", 9, [0x80, 0x30, 0, 0, 0, 0], allow),
+            ("a bit that the first rule leaves to the second", 9, [0x40, 0x10, 0, 0, 0, 0], refuse(Errno::PERM)),
+            ("no bit for the second rule", 9, [0x40, 0x40, 0, 0, 0, 0], allow),
+            ("a listed value with flags", 10, [0, 0x80805, 0, 0, 0, 0], allow),
+            ("an unlisted value with flags", 10, [0, 0x80802, 0, 0, 0, 0], refuse(Errno::ACCESS)),
             ("a call newer than the table", 11, [0; 6], refuse(Errno::NOSYS)),
             ("an x32 call", 0x4000_0001, [0; 6], refuse(Errno::NOSYS)),
         ];

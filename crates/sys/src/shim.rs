@@ -18,14 +18,16 @@ pub const SANDBOX: i32 = 4;
 pub const OUTPUT: i32 = 4;
 pub const RING: i32 = 5;
 pub const BINARY: i32 = 5;
-pub const VIEW: i32 = 6;
+pub const LOG: i32 = 6;
 pub const HOME: i32 = 7;
-pub const FILESYSTEM: i32 = 8;
+pub const RUN_DIR: i32 = 8;
+pub const FOLLOWED: i32 = 6;
+
+/// To pid 1 of a sandbox: end when the process at [`FOLLOWED`] does.
+pub const FOLLOW: &CStr = c"follow";
 
 /// Released: live on without the process that is mounting, as long as the sandbox does.
 pub const KEEP: &[u8] = b"k";
-/// To the keeper: live on as long as the filesystem does.
-pub const KEEP_FILESYSTEM: &[u8] = b"f";
 /// To the keeper: the mount failed, and all is cleaned up.
 pub const QUIT: &[u8] = b"q";
 

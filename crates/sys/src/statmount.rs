@@ -19,30 +19,59 @@ struct Request {
 }
 
 const SYS_STATMOUNT: libc::c_long = 457;
+const SYS_LISTMOUNT: libc::c_long = 458;
 const STATMOUNT_SB_BASIC: u64 = 0x1;
+const STATMOUNT_MNT_BASIC: u64 = 0x2;
 const STATMOUNT_MNT_POINT: u64 = 0x10;
 
-// In `struct statmount`: where the filesystem's numbers are, where the offset of the mount point's text is, and where texts start.
+// In `struct statmount`: where the filesystem's numbers are, the parent's unique id and the reusable id, where the offset of the mount
+// point's text is, and where texts start.
 const MAJOR_AT: usize = 16;
 const MAGIC_AT: usize = 24;
+const PARENT_AT: usize = 48;
+const OLD_ID_AT: usize = 56;
 const POINT_AT: usize = 108;
 const TEXTS_AT: usize = 512;
 
-/// Where it is attached in our namespace.
-pub(crate) fn point(id: u64) -> Result<PathBuf> {
+/// Where a mount is attached in our namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Attachment {
+    pub(crate) point: PathBuf,
+    /// The unique id of the mount that it is on.
+    pub(crate) parent: u64,
+    /// Its id in /proc/self/mountinfo.
+    pub(crate) old_id: u64,
+}
+
+pub(crate) fn attachment(id: u64) -> Result<Attachment> {
     let mut buffer = vec![0u8; TEXTS_AT + 4096];
     loop {
-        match ask(id, STATMOUNT_MNT_POINT, &mut buffer) {
+        match ask(id, STATMOUNT_MNT_POINT | STATMOUNT_MNT_BASIC, &mut buffer) {
             Err(error) if error.errno() == Errno::OVERFLOW && buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
             Err(error) => return Err(error),
             Ok(()) => break,
         }
     }
-    let malformed = || Error::new(format!("statmount({id})"), Errno::PROTO);
-    let offset = buffer[POINT_AT..].first_chunk().map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(malformed)?;
-    let text = buffer.get(TEXTS_AT + offset as usize..).ok_or_else(malformed)?;
-    let end = text.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
-    Ok(PathBuf::from(OsString::from_vec(text[..end].to_vec())))
+    let read = || {
+        let offset = u32::from_ne_bytes(*buffer[POINT_AT..].first_chunk()?);
+        let text = buffer.get(TEXTS_AT + offset as usize..)?;
+        let end = text.iter().position(|byte| *byte == 0)?;
+        Some(Attachment {
+            point: PathBuf::from(OsString::from_vec(text[..end].to_vec())),
+            parent: u64::from_ne_bytes(*buffer[PARENT_AT..].first_chunk()?),
+            old_id: u32::from_ne_bytes(*buffer[OLD_ID_AT..].first_chunk()?).into(),
+        })
+    };
+    read().ok_or_else(|| Error::new(format!("statmount({id})"), Errno::PROTO))
+}
+
+/// Whether anything is mounted on the mount, or below it.
+pub(crate) fn has_children(id: u64) -> Result<bool> {
+    let request = Request { size: size_of::<Request>() as u32, spare: 0, id, mask: 0 };
+    let mut first = 0u64;
+    // SAFETY: the kernel reads the request and writes at most one id.
+    let result = unsafe { libc::syscall(SYS_LISTMOUNT, &raw const request, &raw mut first, 1usize, 0u32) };
+    checked(|| format!("listmount({id})"), result).map(|count| count > 0)
 }
 
 /// What is mounted.

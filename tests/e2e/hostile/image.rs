@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{XattrFlags, setxattr};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, makedev, mknodat, setxattr};
 use shorefast_tests::hostile;
 
 use crate::surroundings::WITNESS;
@@ -34,5 +34,30 @@ pub(crate) fn make_image() -> PathBuf {
         mode(file, 0o666);
     }
     mode("etc/witness.d", 0o777);
+    // In a sandbox the source of the mount is there; without one, the rows find the same.
+    make_source(&image.join("shorefast/source"));
     image
 }
+
+/// A directory of the host with things in it that a client may not touch, and one that it may write to.
+pub(crate) fn make_source(source: &Path) {
+    for directory in ["private", "open"] {
+        fs::create_dir_all(source.join(directory)).expect("the test's own directory");
+    }
+    let mode = |name: &str, mode| fs::set_permissions(source.join(name), fs::Permissions::from_mode(mode)).expect("it is ours");
+    for (name, bits) in [("readme", 0o644), ("secret", 0o600), ("theirs", 0o600), ("program", 0o4755), ("private/file", 0o644)] {
+        fs::write(source.join(name), WITNESS).expect("the test's own directory");
+        mode(name, bits);
+    }
+    std::os::unix::fs::chown(source.join("theirs"), Some(1000), Some(1000)).expect("root may do that");
+    mode("private", 0o700);
+    mode(OPEN, 0o777);
+    let device = source.join("zero");
+    if !device.exists() {
+        mknodat(CWD, &device, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(1, 5)).expect("root may do that");
+        mode("zero", 0o666);
+    }
+}
+
+/// Of a source, what everybody may write to.
+pub(crate) const OPEN: &str = "open";

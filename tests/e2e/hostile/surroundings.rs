@@ -28,7 +28,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn now(image: &Path) -> Self {
+    /// `trees`: directories in which nothing may change.
+    pub(crate) fn now(trees: &[&Path]) -> Self {
         // IPv6 is for every client; where it is a module, let it be loaded now rather than by the first one.
         drop(std::net::UdpSocket::bind("[::1]:0"));
         let kernel = ["hostname", "domainname", "core_pattern", "modprobe", "printk", "sysrq", "randomize_va_space"];
@@ -47,7 +48,7 @@ impl State {
         let of_sandboxes =
             |line: &&str| line.split(':').next().is_some_and(|uid| uid.trim().parse().is_ok_and(|uid: u32| uid >= 2_000_000_000));
         texts.push(("keys of sandboxes".into(), keys.lines().filter(of_sandboxes).collect()));
-        texts.extend(files_below(image).iter().map(|file| (file.display().to_string(), describe(file))));
+        texts.extend(trees.iter().flat_map(|tree| files_below(tree)).map(|file| (file.display().to_string(), describe(&file))));
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
         let uptime = read("/proc/uptime").1.split('.').next().and_then(|seconds| seconds.parse().ok()).expect("whole seconds come first");
         let clock = wall - Duration::from_secs(uptime);
@@ -59,7 +60,7 @@ impl State {
         for (before, after) in self.texts.iter().zip(&after.texts) {
             assert_eq!(before, after);
         }
-        assert_eq!(self.texts.len(), after.texts.len(), "files of the image came or went");
+        assert_eq!(self.texts.len(), after.texts.len(), "files of the image or of the source came or went");
         assert!(self.clock.abs_diff(after.clock) < Duration::from_secs(2), "somebody set the clock");
     }
 }

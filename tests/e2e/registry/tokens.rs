@@ -18,9 +18,13 @@ fn start(host: &Host) -> (Tokens, Registry) {
     let registry = Registry::start(host, PORT, Transport::Plain, Access::Token(tokens.address));
     let layout = tools(host);
     IMAGES.iter().for_each(|image| registry.push(&layout.path, "tools", image));
-    configure(&format!("{}[\"{}\"]\nplain_http = true\n", plain(&registry), tokens.address));
+    configure(&format!("{}[\"{}\"]\nplain_http = true\n", with_token_server(&registry, &tokens), tokens.address));
     tokens.given(); // those were skopeo's
     (tokens, registry)
+}
+
+fn with_token_server(registry: &Registry, tokens: &Tokens) -> String {
+    format!("{}token_servers = [\"{}\"]\n", plain(registry), tokens.address)
 }
 
 /// A home whose podman is logged in with `entry`.
@@ -100,9 +104,25 @@ fn a_wrong_login_is_told_and_not_replaced_by_none() {
 fn a_login_does_not_travel_in_the_clear_because_a_registry_says_so() {
     let Some(host) = Host::new() else { return };
     let (tokens, registry) = start(&host);
-    configure(&plain(&registry));
+    configure(&with_token_server(&registry, &tokens));
     let home = home(&host, "password", &registry, &format!(r#""auth": "{BASE64_OF_LOGIN}""#));
     let name = registry.name("team/tools:1");
     image_pull(&host, &home, &name).exits(32).says(&tokens.address.to_string()).says("hint: ");
     assert_eq!(tokens.given(), []);
+}
+
+#[test]
+fn a_login_goes_to_no_other_server_because_a_registry_says_so() {
+    let Some(host) = Host::new() else { return };
+    let (tokens, registry) = start(&host);
+    configure(&format!("{}[\"{}\"]\nplain_http = true\n", plain(&registry), tokens.address));
+    let entries = [format!(r#""auth": "{BASE64_OF_LOGIN}""#), format!(r#""auth": "", "identitytoken": "{IDENTITY}""#)];
+    for (number, entry) in entries.iter().enumerate() {
+        let home = home(&host, &number.to_string(), &registry, entry);
+        let line = format!("token_servers = [\"{}\"] below [\"{}\"]", tokens.address, registry.address);
+        image_pull(&host, &home, &registry.name("team/tools:1")).exits(32).says("wants its login sent to").says(&line).says("hint: ");
+    }
+    assert_eq!(tokens.given(), []);
+    // Nothing is told by who has nothing to tell.
+    pulls(&host, &host.directory("nobody"), &registry, &tokens, "public/tools:1", Asker::Anybody);
 }

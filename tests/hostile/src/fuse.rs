@@ -22,9 +22,14 @@ pub(crate) enum Manners {
     OnlyInit,
     /// All that is needed to open `trap`; reads of it wait for ever.
     Trap,
+    /// The same as somebody else's filesystem, which a client is shown: to look up `below` waits for ever, and so does to ask for
+    /// the attributes of `stale`, which can be opened.
+    Foreign,
 }
 
 pub(crate) const TRAP: &str = "trap";
+
+const STALE: u64 = 5;
 
 /// Makes the file `harm` appear.
 pub(crate) static HARM: AtomicBool = AtomicBool::new(false);
@@ -48,6 +53,16 @@ pub(crate) fn mount_device(sandbox: &Sandbox, device: &OwnedFd) -> Answer {
     mount(c"hostile", &sandbox.target, c"fuse", libc::MS_NOSUID | libc::MS_NODEV, &options)
 }
 
+/// On the host, as root: a filesystem for others to be shown. Serves until it is killed.
+pub(crate) fn serve_as_foreign(target: &std::ffi::CStr) -> Answer {
+    let device = open_device()?;
+    let options = format!("{},allow_other", options(&device.as_raw_fd().to_string()));
+    let options = std::ffi::CString::new(options).map_err(|_| Errno(libc::EINVAL))?;
+    mount(c"foreign", target, c"fuse", 0, &options)?;
+    serve(device, Manners::Foreign);
+    Ok(0)
+}
+
 /// Serves until the connection ends.
 pub(crate) fn serve(device: OwnedFd, manners: Manners) {
     let mut device = File::from(device);
@@ -63,6 +78,25 @@ pub(crate) fn serve(device: OwnedFd, manners: Manners) {
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
             _ => return,
         }
+    }
+}
+
+/// Answers so many requests, and then takes one more and no other, says so, and waits for ever.
+pub(crate) fn serve_some(device: OwnedFd, mut answers: u32, way: &str) {
+    let mut device = File::from(device);
+    let mut request = vec![0u8; 1 << 20];
+    while let Ok(length) = device.read(&mut request) {
+        let Some(reply) = request.get(..length).filter(|_| length >= 40).and_then(|request| answer(request, Manners::Trap)) else {
+            continue;
+        };
+        if answers == 0 {
+            eprintln!("stalled {way}");
+            loop {
+                std::thread::park();
+            }
+        }
+        answers -= 1;
+        let _ = device.write_all(&reply);
     }
 }
 
@@ -89,8 +123,12 @@ fn answer(request: &[u8], manners: Manners) -> Option<Vec<u8>> {
             Some(reply(unique, 0, &[valid, attributes(node)].concat()))
         }
         (LOOKUP, Manners::Trap) => Some(lookup(unique, &request[40..])),
-        (OPEN, Manners::Trap) => Some(reply(unique, 0, &[0; 16])),
-        (_, Manners::Trap) => Some(reply(unique, -libc::ENOSYS, &[])),
+        (GETATTR, Manners::Foreign) if node == STALE => None,
+        (GETATTR, Manners::Foreign) => answer(request, Manners::Trap),
+        (LOOKUP, Manners::Foreign) if request[40..].starts_with(b"below\0") => None,
+        (LOOKUP, Manners::Foreign) => Some(lookup(unique, &request[40..])),
+        (OPEN, Manners::Trap | Manners::Foreign) => Some(reply(unique, 0, &[0; 16])),
+        (_, Manners::Trap | Manners::Foreign) => Some(reply(unique, -libc::ENOSYS, &[])),
     }
 }
 
@@ -99,9 +137,11 @@ fn lookup(unique: u64, name: &[u8]) -> Vec<u8> {
         Some(b"trap") => 2u64,
         Some(b"harm") if HARM.load(Ordering::Relaxed) => 3,
         Some(b"over") if OVER.load(Ordering::Acquire) => 4,
+        Some(b"stale") => STALE,
         _ => return reply(unique, -libc::ENOENT, &[]),
     };
-    let head: Vec<u8> = [node, 0, 3600, 3600, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let attributes_for = if node == STALE { 0 } else { 3600 };
+    let head: Vec<u8> = [node, 0, 3600, attributes_for, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
     reply(unique, 0, &[head, attributes(node)].concat())
 }
 

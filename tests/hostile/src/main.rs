@@ -5,6 +5,11 @@
 //! hostile list                 every row: name, group, what it tries
 //! hostile rows TARGET          all rows of the group `batch`
 //! hostile row NAME TARGET      one row
+//! hostile stall HOW TARGET     a client that stops answering (`stall.rs`)
+//! hostile spy SECRET FINDINGS everybody|shorefast   no client, but what is in a container with one: see `spy.rs`
+//! hostile serve-foreign DIR    no row: a filesystem of the host that stalls, to be shown to a row as its source
+//! hostile calls TARGET         a child calls mount(2) and is killed while the broker works for it: see `reuse.rs`
+//! hostile stands-in PID fuse|canary TARGET    on the host: the process that gets that child's number
 //! ```
 //! Each row gives a line `row<TAB>name<TAB>refused|succeeded|crashed|hung<TAB>detail` in /tmp/results, and on stderr with colons for tabs. At
 //! the end the client makes its one legitimate mount, a tmpfs at TARGET (unless a row already spent it), and leaves the lines there as
@@ -16,8 +21,11 @@ mod rows;
 
 mod fuse;
 mod outcome;
+mod reuse;
 mod run;
 mod sandbox;
+mod spy;
+mod stall;
 mod sys;
 
 use std::env;
@@ -42,6 +50,20 @@ fn main() -> ExitCode {
             Some(row) => attempt(&[row], target),
             None => usage(),
         },
+        [verb, how, target] if *verb == "stall" => stall::run(how, target),
+        [verb, secret, findings, prey] if *verb == "spy" => spy::run(secret, findings, prey),
+        [verb, target] if *verb == "serve-foreign" => {
+            let served = fuse::serve_as_foreign(&sandbox::c_path(target));
+            served.map_or_else(
+                |errno| {
+                    eprintln!("hostile: {errno}");
+                    ExitCode::FAILURE
+                },
+                |_| ExitCode::SUCCESS,
+            )
+        }
+        [verb, target] if *verb == "calls" => reuse::call(target),
+        [verb, pid, fstype, target] if *verb == "stands-in" => reuse::stand_in(pid, fstype, target),
         // What rows exec themselves as.
         [verb] if *verb == "privileges" => rows::privilege::report(),
         [verb] if *verb == "idle" => idle(),

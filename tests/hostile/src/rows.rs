@@ -13,6 +13,7 @@ mod network;
 pub(crate) mod privilege;
 mod processes;
 mod races;
+mod source;
 
 use libc::c_ulong;
 use mounts::Part;
@@ -304,6 +305,7 @@ pub(crate) static ALL: &[Row] = &[
     alone("races-cwd", "target \".\" while another thread changes the directory", races::changes_directory),
     alone("races-symlink", "a symbolic link that is swapped during the call", races::swaps_link),
     alone("races-rename", "directories that exchange their names during the call", races::swaps_directories),
+    alone("races-root", "the way to the target is another one in turn, where the client may change it", races::swaps_the_way),
     alone("races-fd", "fd=60 is /dev/fuse, /dev/null and closed in turn", races::swaps_descriptor),
     alone("races-threads", "24 threads with a proper request each: one may win", races::all_at_once),
     alone("races-flood", "16 threads with requests that can only be refused", races::floods),
@@ -316,6 +318,10 @@ pub(crate) static ALL: &[Row] = &[
     alone("stalls-after-init", "a FUSE server that answers the first request only", races::answers_only_init),
     deadly("stalls-arguments", "arguments in memory that only the client's own FUSE server can deliver", races::arguments_in_a_trap),
     deadly("stalls-target", "a target that only the client's own FUSE server can look up", races::target_in_a_trap),
+    deadly("stalls-foreign-memory", "arguments in a mapped file of a source that stalls", races::arguments_in_a_foreign_file),
+    deadly("stalls-foreign-target", "a target below a source that stalls", races::target_in_a_foreign_directory),
+    deadly("stalls-foreign-cwd", "the same from a directory in there", races::target_from_a_foreign_directory),
+    deadly("stalls-foreign-descriptor", "a descriptor of a source that stalls", races::foreign_descriptor),
     alone("lasts-asking", "a process that goes on calling mount after the client is done", races::mounts_after_the_end),
     alone("lasts-serving", "a FUSE server that goes on calling mount, and climbs out of its mount", races::attacks_while_serving),
     alone("lasts-holding", "a process that holds the mount open and ignores every polite signal", races::holds_the_mount),
@@ -445,6 +451,7 @@ pub(crate) static ALL: &[Row] = &[
         )
     }),
     batch("opens-terminals", "pseudo terminals of the host", |_| files::opens_terminals()),
+    batch("may-type", "TIOCSTI and TIOCLINUX, which the filter must refuse whatever they are tried on", |_| files::may_type()),
     batch("types-into-terminal", "TIOCSTI: commands typed for the caller", |_| files::types_into_terminal()),
     batch("writes-core-pattern", "the program that the kernel runs as root when something crashes", |_| {
         files::opens(&["/proc/sys/kernel/core_pattern"], libc::O_WRONLY)
@@ -487,6 +494,15 @@ pub(crate) static ALL: &[Row] = &[
     batch("climbs-out", "../../.. from everywhere", |_| files::climbs_out()),
     batch("climbs-out-moved", ".. from a directory that was moved", |_| files::climbs_out_of_moved_directory()),
     batch("writes-to-disk", "a writable place that is on the host's disk", files::writes_to_disk),
+    // The directory of the host that it is given as its source.
+    batch("source-set-id-modes", "set-user-id and set-group-id bits on files of its own", |_| source::changes_modes()),
+    batch("source-set-id-files", "new files with such bits, by every call that makes files", |_| source::makes_files()),
+    batch("source-file-capabilities", "capabilities on files of its own", |_| source::makes_file_capabilities()),
+    batch("source-reads-foreign", "what root and others keep for themselves there", |_| source::reads_foreign()),
+    batch("source-changes-foreign", "what belongs to root and others there", |_| source::changes_foreign()),
+    batch("source-gives-away", "its own files, as somebody else's", |_| source::gives_files_away()),
+    batch("source-devices", "a device node in there", |_| source::opens_devices()),
+    batch("source-lax", "the source without nosuid and nodev", source::is_lax),
     // The network.
     batch("connects-abstract", "an abstract socket of the host", |_| network::connects_to_abstract()),
     batch("sends-abstract", "a datagram to an abstract socket of the host", |_| network::sends_to_abstract()),
@@ -500,6 +516,12 @@ pub(crate) static ALL: &[Row] = &[
     batch("opens-vsock", "the hypervisor", |_| network::opens_socket(libc::AF_VSOCK, &[libc::SOCK_STREAM, libc::SOCK_DGRAM], 0)),
     batch("opens-other-families", "every socket family that no client needs", |_| network::opens_other_families()),
     batch("opens-other-protocols", "protocols that no client needs", |_| network::opens_other_protocols()),
+    batch("opens-other-types", "types of sockets that stand for a protocol", |_| network::opens_other_types()),
+    batch("opens-other-netlink", "every netlink protocol but routing", |_| network::opens_other_netlink()),
+    batch("pairs-other-families", "pairs of every family that no client needs: the kernel loads it before it refuses", |_| {
+        network::pairs_other_families()
+    }),
+    batch("pairs-reach-abstract", "a pair of datagram sockets, which can be sent from to any name", |_| network::sends_from_pair()),
     batch("adds-interface", "a network interface", |_| network::adds_interface()),
     batch("adds-route", "a route", |_| network::adds_route()),
     batch("adds-address", "an address", |_| network::adds_address()),

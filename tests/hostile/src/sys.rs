@@ -101,6 +101,12 @@ pub(crate) fn fd_call<const N: usize>(number: c_long, words: [usize; N]) -> Answ
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 
+/// A descriptor that the kernel just wrote into memory of ours.
+pub(crate) fn own(fd: c_int) -> OwnedFd {
+    // SAFETY: the caller has it from a call that makes new descriptors, and from nowhere else.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
 pub(crate) fn open(path: &CStr, flags: c_int) -> Answer<OwnedFd> {
     fd_call(libc::SYS_openat, [negative(libc::AT_FDCWD), at(path), (flags | libc::O_CLOEXEC) as usize, 0o600])
 }

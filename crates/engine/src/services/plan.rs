@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use shorefast_broker::Door;
 use shorefast_image::Digest;
 use shorefast_sandbox::Spec;
-use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, Processes, Role, Shown, Thing};
+use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, ProcessLimits, Processes, Role, Shown, Thing};
 
 use crate::definition::{self, Service, Services};
 use crate::services::{pipes, rpc};
@@ -121,6 +121,7 @@ impl Planned {
             shown: state.chain(sockets).chain(pipes).collect(),
             stand_ins: Vec::new(),
             role: if self.has_pipes() { Role::Answerer } else { Role::Service },
+            process_limits: ProcessLimits::default(),
             scratch_bytes: DEFAULT_SCRATCH,
         }
     }

@@ -12,7 +12,7 @@ use shorefast_sandbox::{Cgroup, Client};
 use shorefast_sys as sys;
 
 use crate::error::Error;
-use crate::keeper::{self, Watch};
+use crate::keeper;
 use crate::record::{Begun, Process, Records};
 use crate::services::plan::{Boot, Planned};
 use crate::services::record::{self, Running};
@@ -20,7 +20,7 @@ use crate::services::{pipes, profile, rpc, state};
 
 /// Starts it. The record that comes out is for the caller to write: from then on its keeper looks after it.
 pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Running, Error> {
-    let begun = records.begin(service.digest.as_ref())?;
+    let begun = records.begin(service.digest.as_ref(), None)?;
     let boot = prepare(records, service, &begun)?;
     let program = sys::shim::Program::default();
     let cgroup = Cgroup::default();
@@ -30,10 +30,9 @@ pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Ru
     let nest = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
     let furnished = nest.furnish(&spec, Root::Image { rootfs: &service.rootfs, etc: None }).map_err(Error::Sandbox)?;
     let launching = furnished.launch(&spec, &around).map_err(Error::Sandbox)?;
-    let Launched { client, namespace, listener } = launching.complete().map_err(Error::Sandbox)?;
+    let Launched { client, listener, .. } = launching.complete().map_err(Error::Sandbox)?;
     let listener = listener.ok_or_else(|| failed(service, "nobody hears it".to_owned()))?;
-    let watch = Watch { sandbox: client.pidfd(), view: namespace.as_fd(), filesystem: None };
-    let keeper = keeper::start(records.directory(), &begun.id, &watch, &program).map_err(Error::Keeper)?;
+    let keeper = keeper::start(records.directory(), &begun.id, client.pidfd(), begun.log.as_fd(), &program).map_err(Error::Keeper)?;
     let user = begun.ids.client(service.identity());
     let mut doorman = Doorman::new(listener, &service.doors, user);
     until_it_answers(service, &client, &mut doorman, &records.log(&begun.id), deadline)?;

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
+use shorefast_trust::Chosen;
 
 use crate::registry::error::Error;
 use crate::registry::helper;
@@ -111,7 +111,7 @@ enum Entry {
 impl File {
     fn read(path: &Path) -> Result<Option<Self>, Error> {
         let wrong = |problem| Error::Credentials { path: path.to_owned(), problem };
-        match fs::read(path) {
+        match shorefast_trust::read(path, Chosen::ByCaller) {
             // The parser's own words may quote a secret: only the place is told.
             Ok(text) => serde_json::from_slice(&text)
                 .map(Some)
@@ -253,7 +253,7 @@ mod tests {
             r#"{"auths": "c2VjcmV0"}"#,
             r#"{"auths": {"a.example": {"auth": "c2VjcmV0"}}}"#,
         ] {
-            fs::write(&path, text).unwrap();
+            std::fs::write(&path, text).unwrap();
             let error = credentials.find("a.example", "x").unwrap_err();
             assert!(!format!("{error} {error:?}").contains("c2VjcmV0"), "{error:?}");
         }

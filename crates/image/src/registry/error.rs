@@ -17,6 +17,10 @@ pub enum Error {
     WrongCredentials { host: String, repository: String },
     #[error("{host} asks for an authentication that Shorefast does not know")]
     Challenge { host: String },
+    #[error(
+        "{host} wants its login sent to {server}, which is another server (token_servers = [{server:?}] below [{host:?}] in /etc/shorefast/registries.toml allows it)"
+    )]
+    TokenServer { host: String, server: String },
     #[error("{host} has no {name}")]
     Missing { host: String, name: String },
     #[error("{host} sent something else than {expected}: {found}")]
@@ -36,6 +40,7 @@ impl Error {
                 Some("log in with `podman login` or `docker login`, or check the name: registries say this for missing images, too")
             }
             Self::WrongCredentials { .. } => Some("log in again with `podman login` or `docker login`"),
+            Self::TokenServer { .. } => Some("allow it only if that server belongs to the registry: it gets the login"),
             Self::Missing { .. } => Some("check repository and tag, for example with `skopeo list-tags`"),
             Self::WrongDigest { .. } => Some("the registry or something on the way changes the data; nothing of it was used"),
             Self::Foreign { .. } => Some("get a build for this machine's architecture"),

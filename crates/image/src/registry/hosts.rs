@@ -9,15 +9,18 @@
 //!
 //! ["lab.example:5000"]
 //! plain_http = true
+//!
+//! ["registry.example"]
+//! token_servers = ["login.example:8443"]   # get this registry's login, besides the registry itself
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use shorefast_net::Url;
+use shorefast_trust::Chosen;
 
 use crate::registry::error::Error;
 use crate::registry::name::{DOCKER_HUB, Name};
@@ -36,7 +39,12 @@ pub struct Host {
     pub ca: Option<PathBuf>,
     #[serde(default)]
     pub plain_http: bool,
+    #[serde(default)]
+    pub token_servers: Vec<String>,
 }
+
+/// Registries whose token server is known to be elsewhere. Of all others, the administrator says so.
+const TOKEN_SERVERS: [(&str, &str); 2] = [(DOCKER_HUB, "auth.docker.io"), ("registry.gitlab.com", "gitlab.com")];
 
 /// One place that may have an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +55,28 @@ pub(crate) struct Endpoint {
     /// Ends with `/v2/REPOSITORY/`.
     pub(crate) base: Url,
     pub(crate) ca: Option<PathBuf>,
+    /// `HOST[:PORT]`, besides its own.
+    token_servers: Vec<String>,
+}
+
+impl Endpoint {
+    /// Whether this server may be told the registry's login. A registry cannot say so: it would be told to whoever it names.
+    pub(crate) fn trusts_with_login(&self, realm: &Url) -> bool {
+        let server = server_of(realm);
+        server == server_of(&self.base) || self.token_servers.contains(&server)
+    }
+}
+
+/// `HOST`, or `HOST:PORT` where the port is not the usual one.
+pub(crate) fn server_of(address: &Url) -> String {
+    let host = address.host_str().unwrap_or_default();
+    address.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
 impl Hosts {
     /// No file: no rules.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        match fs::read_to_string(path) {
+        match shorefast_trust::read_to_string(path, Chosen::ByPlace) {
             Ok(text) => Self::parse(&text).map_err(|problem| Error::Hosts { path: path.to_owned(), problem }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(Error::Hosts { path: path.to_owned(), problem: error.to_string() }),
@@ -91,7 +115,9 @@ impl Hosts {
         let scheme = if rules.plain_http { "http" } else { "https" };
         let server = if host == DOCKER_HUB { "registry-1.docker.io" } else { host };
         let base: Url = format!("{scheme}://{server}/v2/{repository}/").parse().ok()?;
-        Some(Endpoint { host: host.to_owned(), repository, base, ca: rules.ca })
+        let known = TOKEN_SERVERS.iter().filter(|(registry, _)| *registry == host).map(|(_, server)| (*server).to_owned());
+        let token_servers = rules.token_servers.into_iter().chain(known).collect();
+        Some(Endpoint { host: host.to_owned(), repository, base, ca: rules.ca, token_servers })
     }
 
     /// The hosts that may be talked to without TLS.
@@ -138,6 +164,28 @@ mod tests {
         assert_eq!(bases(&hosts, "lab.example:5000/a"), ["https://lab.example:5000/v2/a/"], "another port is another server");
         assert_eq!(bases(&Hosts::default(), "localhost:5000/a"), ["https://localhost:5000/v2/a/"]);
         assert_eq!(hosts.plain(), ["lab.example:80".to_owned()].into());
+    }
+
+    #[test]
+    fn logins_go_to_token_servers_that_are_named() {
+        let hosts = Hosts::parse("[\"a.example\"]\ntoken_servers = [\"login.example:8443\"]\n").unwrap();
+        let rows = [
+            ("a.example/x", "https://a.example/token", true),
+            ("a.example/x", "https://login.example:8443/token", true),
+            ("a.example/x", "https://login.example/token", false),
+            ("a.example/x", "https://a.example:8443/token", false),
+            ("a.example/x", "https://a.example.evil.example/token", false),
+            ("b.example/x", "https://login.example:8443/token", false),
+            ("debian", "https://auth.docker.io/token", true),
+            ("debian", "https://registry-1.docker.io/token", true),
+            ("debian", "https://gitlab.com/jwt/auth", false),
+            ("b.example/x", "https://auth.docker.io/token", false),
+            ("registry.gitlab.com/x/y", "https://gitlab.com/jwt/auth", true),
+        ];
+        for (name, realm, expected) in rows {
+            let endpoint = &hosts.endpoints(&name.parse().unwrap())[0];
+            assert_eq!(endpoint.trusts_with_login(&realm.parse().unwrap()), expected, "{name}, {realm}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use shorefast_net::{Answer, Client, Request, Url};
 use crate::registry::challenge::Challenge;
 use crate::registry::credentials::Credentials;
 use crate::registry::error::Error;
-use crate::registry::hosts::Endpoint;
+use crate::registry::hosts::{Endpoint, server_of};
 use crate::registry::login::Login;
 
 /// What registries mean when they do not say how long a token lives.
@@ -137,6 +137,9 @@ impl Session {
     fn token(&self, realm: &Url, service: Option<&str>, login: Option<Login>) -> Result<Permit, Error> {
         let scope = format!("repository:{}:pull", self.endpoint.repository);
         let known = login.is_some();
+        if known && !self.endpoint.trusts_with_login(realm) {
+            return Err(Error::TokenServer { host: self.endpoint.host.clone(), server: server_of(realm) });
+        }
         let request = match login {
             Some(Login::Identity(token)) => {
                 let service = service.unwrap_or_default();

@@ -21,9 +21,10 @@ use crate::front::install::{self, InstallArguments, UninstallArguments};
 use crate::front::mount_unit;
 use crate::front::mount_words::MountArguments;
 use crate::front::places::{self, Places};
-use crate::front::show::{self, print};
+use crate::front::show;
 use crate::front::usual;
 use crate::report;
+use crate::report::print;
 
 /// Runs any mount client from a container image, without any privilege; the mount appears on the
 /// host as if the client were installed there.
@@ -44,7 +45,7 @@ enum Command {
     Umount(UmountArguments),
     /// Show all mounts; never waits for a server
     List {
-        /// A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, since}
+        /// A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, covered, namespace, since}
         #[arg(long)]
         json: bool,
     },
@@ -223,7 +224,7 @@ fn say_how(target: &Path, manner: Manner, way: Way) {
         Way::Lazy if manner == Manner::Lazy => return,
         Way::Lazy => "lazily: the kernel ends it when its server answers or is given up",
     };
-    eprintln!("shorefast: {} did not end in time and was unmounted {how}", target.display());
+    report::say(&format!("shorefast: {} did not end in time and was unmounted {how}", target.display()));
 }
 
 fn require_root() -> Result<(), Error> {

@@ -49,7 +49,7 @@ pub fn run(arguments: ClientArguments, places: &Places) -> Result<ExitCode, Erro
         ClientCommand::List { json } => return list(&places.configuration()?, json),
         ClientCommand::Show { json, name } => {
             let client = client::either(&name, &places.configuration()?)?;
-            show::print(&if json { format!("{:#}\n", to_json(&client)) } else { to_toml(&client) });
+            report::print(&if json { format!("{:#}\n", to_json(&client)) } else { to_toml(&client) });
         }
         ClientCommand::Check { paths } => return Ok(check(&paths)),
     }
@@ -65,14 +65,14 @@ fn list(configuration: &Configuration, json: bool) -> Result<ExitCode, Error> {
             let definition = &client.definition;
             json!({ "name": client.name, "types": definition.types, "mode": definition.mode.unwrap_or(Mode::Container), "image": image(client), "from": client.origin.to_string() })
         };
-        show::print(&format!("{:#}\n", Value::from(clients.iter().map(row).collect::<Vec<_>>())));
+        report::print(&format!("{:#}\n", Value::from(clients.iter().map(row).collect::<Vec<_>>())));
     } else {
         let mut lines = vec![["NAME", "TYPES", "IMAGE", "FROM"].map(str::to_owned)];
         lines.extend(clients.iter().map(|client| {
             let image = image(client).unwrap_or_else(|| "-".to_owned());
             [client.name.clone(), client.definition.types.join(","), image, client.origin.to_string()]
         }));
-        show::print(&show::table(&lines));
+        report::print(&show::table(&lines));
     }
     // What is good is shown; what is not decides the exit code.
     let code = configuration.problems.first().map_or(ExitCode::SUCCESS, |problem| ExitCode::from(report::exit_code(problem.kind())));
@@ -84,7 +84,7 @@ fn check(paths: &[PathBuf]) -> ExitCode {
     for path in paths {
         for checked in checks(path) {
             match checked.and_then(|client| has_good_image(&client).map(|()| client)) {
-                Ok(client) => show::print(&format!("{}: good ({})\n", client.origin, client.definition.types.join(", "))),
+                Ok(client) => report::print(&format!("{}: good ({})\n", client.origin, client.definition.types.join(", "))),
                 Err(error) => result = report::failure(&error),
             }
         }

@@ -22,8 +22,8 @@ use shorefast_sandbox::spec::Ids;
 
 use crate::front::demo::server::{Ready, SERVER_IMAGE};
 use crate::front::places::Places;
-use crate::front::show::print;
 use crate::report;
+use crate::report::print;
 
 #[derive(Debug, Args)]
 pub struct DemoArguments {
@@ -63,7 +63,7 @@ impl Failure {
         match self {
             Self::Engine(error) => report::failure(error),
             Self::Step { .. } => {
-                eprintln!("shorefast demo: {self}");
+                report::say(&format!("shorefast demo: {self}"));
                 ExitCode::from(report::exit_code(Kind::Mount))
             }
         }

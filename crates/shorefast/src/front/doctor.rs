@@ -8,7 +8,6 @@ use shorefast_doctor::{Finding, Subject, Verdict, examine};
 use shorefast_engine::configuration::{self, Sources};
 
 use crate::front::places::Places;
-use crate::front::show;
 use crate::report;
 
 #[derive(Debug, Args)]
@@ -32,7 +31,7 @@ pub fn run(arguments: DoctorArguments, places: &Places) -> ExitCode {
         root: places.root.clone(),
         images: places.store(),
     });
-    show::print(&if arguments.json { format!("{:#}\n", json!(findings)) } else { findings.iter().map(lines).collect() });
+    report::print(&if arguments.json { format!("{:#}\n", json!(findings)) } else { findings.iter().map(lines).collect() });
     if findings.iter().any(|finding| finding.verdict == Verdict::Bad) {
         return ExitCode::from(report::exit_code(shorefast_engine::Kind::System));
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use shorefast_engine::record::Records;
-use shorefast_engine::{Error, images};
+use shorefast_engine::{Error, images, text};
 use shorefast_image::store::{Image, Users};
 use shorefast_image::{Limits, Reference, Store};
 
@@ -92,13 +92,13 @@ pub fn run(arguments: ImageArguments, store: &Store, records: &Records) -> Resul
     match arguments.command {
         ImageCommand::Pull { references } => return Ok(each(&references, |text| pull(store, text, None))),
         ImageCommand::Import { reference, name } => pull(store, &reference, name.as_deref())?,
-        ImageCommand::Build(arguments) => show::print(&format!("{}\n", build::run(&arguments, store)?)),
-        ImageCommand::List { json } => show::print(&list(store, records, json)?),
-        ImageCommand::Inspect { json, name } => show::print(&inspect(store, records, &name, json)?),
+        ImageCommand::Build(arguments) => report::print(&format!("{}\n", build::run(&arguments, store)?)),
+        ImageCommand::List { json } => report::print(&list(store, records, json)?),
+        ImageCommand::Inspect { json, name } => report::print(&inspect(store, records, &name, json)?),
         ImageCommand::Remove { names } => return Ok(each(&names, |name| images::remove(store, records, name))),
         ImageCommand::Gc { json } => {
             let collected = images::collect(store, records)?;
-            show::print(&if json {
+            report::print(&if json {
                 format!("{:#}\n", json!(collected))
             } else {
                 let count = collected.images.len();
@@ -125,7 +125,7 @@ fn pull(store: &Store, text: &str, name: Option<&str>) -> Result<(), Error> {
     let reference: Reference = text.parse()?;
     let name = name.map(str::parse::<Reference>).transpose()?;
     let digest = store.pull(&reference, name.as_ref())?;
-    show::print(&format!("{digest}\n"));
+    report::print(&format!("{digest}\n"));
     Ok(())
 }
 
@@ -141,7 +141,7 @@ fn list(store: &Store, records: &Records, json: bool) -> Result<String, Error> {
         let used_by = users.get(&image.digest).map_or_else(|| "-".to_owned(), |users| users.join(" "));
         let short = image.digest.short();
         let names = if names.is_empty() { &["-".to_owned()][..] } else { names };
-        lines.extend(names.iter().map(|name| [show::shown(name.as_bytes()), short.clone(), size(image.size), used_by.clone()]));
+        lines.extend(names.iter().map(|name| [text::escape(name.as_bytes()), short.clone(), size(image.size), used_by.clone()]));
     }
     Ok(show::table(&lines))
 }

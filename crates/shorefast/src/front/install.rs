@@ -13,8 +13,8 @@ use shorefast_install::{Error, HostRoot, Wish, install, place, uninstall};
 use shorefast_sys::signals::Termination;
 
 use crate::front::places::Places;
-use crate::front::show::print;
 use crate::report;
+use crate::report::print;
 
 #[derive(Debug, Args)]
 pub struct InstallArguments {
@@ -111,7 +111,7 @@ fn conclude(done: Result<(), Problem>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("{}", problem.report());
+            report::say(&problem.report());
             problem.exit_code()
         }
     }
@@ -142,7 +142,7 @@ fn follow(arguments: &InstallArguments, clients: &Path) -> Result<(), Problem> {
         if seen.as_ref() != Some(&now) || Instant::now() >= due {
             let problem = once(arguments, clients).err().map_or_else(String::new, |problem| problem.report());
             if problem != said && !problem.is_empty() {
-                eprintln!("{problem}");
+                report::say(&problem);
             }
             (seen, said, due) = (Some(now), problem, Instant::now() + LOOK_CLOSELY);
         }

@@ -6,18 +6,19 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use shorefast_engine::record::Records;
-use shorefast_engine::{keeper, reconcile, services};
+use shorefast_engine::{keeper, origin, reconcile, services};
 use shorefast_sandbox::client;
 
 use crate::front::demo;
+use crate::report;
 
 /// `None`: an ordinary call.
 #[inline(never)]
 pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
     let texts: Vec<_> = arguments.iter().skip(1).map(|argument| argument.to_str().unwrap_or_default()).collect();
     match texts.as_slice() {
-        ["--run-dir", _, command, id] if *command == keeper::ENDED => {
-            let records = Records::at(&arguments[2]);
+        ["--run-dir", _, command, id, origin] if *command == keeper::ENDED => {
+            let records = Records::at(origin::return_to(origin, Path::new(&arguments[2])));
             // Nobody is there to hear of a failure; the next call tries again.
             Some(reconcile::ended(&records, id).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
         }
@@ -26,7 +27,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
             Some(started.map_or_else(
                 |problem| {
                     // Whoever asked for it reports this.
-                    eprintln!("{problem}");
+                    report::say(&problem);
                     ExitCode::FAILURE
                 },
                 |()| ExitCode::SUCCESS,
@@ -35,6 +36,10 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
         ["--run-dir", _, command] if *command == services::RELEASE => {
             services::release(&Records::at(&arguments[2]));
             Some(ExitCode::SUCCESS)
+        }
+        ["--run-dir", _, command] if *command == services::WATCH => {
+            let watched = reconcile::watch_for_services(&Records::at(&arguments[2]));
+            Some(watched.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
         }
         [command, uid] if *command == client::END_USER => {
             let ended = uid.parse().map(client::end_this_user);

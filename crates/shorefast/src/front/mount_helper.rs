@@ -135,7 +135,7 @@ impl Words {
             mount::mount(&plan, &self.places.host(Network::Allowed), nest.map_or_else(mount::prepare, Ok)?)?;
         }
         if self.verbose {
-            println!("mount.{named}: {} mounted on {}.", Path::new(source).display(), self.target.display());
+            report::print(&format!("mount.{named}: {} mounted on {}.\n", Path::new(source).display(), self.target.display()));
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use shorefast_engine::{Error, Kind};
 use shorefast_install::Error as UnitError;
 use shorefast_install::mount_unit::{self, Mount};
 
-use crate::front::show::print;
 use crate::report;
+use crate::report::print;
 
 pub fn write(request: &Request) -> Result<ExitCode, Error> {
     let fstype = request.fstype.as_deref().ok_or(Error::NoType)?;
@@ -20,7 +20,7 @@ pub fn write(request: &Request) -> Result<ExitCode, Error> {
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {
-            eprintln!("{}", report::chain(&error, error.hint()));
+            report::say(&report::chain(&error, error.hint()));
             Ok(ExitCode::from(report::exit_code(Kind::Usage)))
         }
     }

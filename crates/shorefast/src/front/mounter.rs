@@ -62,7 +62,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
             Ok(Outcome::Mounted) => ExitCode::SUCCESS,
             Ok(Outcome::NotOurs) => plain_mount(words),
             Ok(Outcome::Incomplete { operands }) => {
-                eprintln!("shorefast: a source and a target are needed, but the call has {operands} of them\nusage: {USAGE}");
+                report::say(&format!("shorefast: a source and a target are needed, but the call has {operands} of them\nusage: {USAGE}"));
                 ExitCode::from(report::exit_code(Kind::Usage))
             }
             Err(error) => report::failure(&error),
@@ -168,7 +168,7 @@ fn moves_what_is_there(words: &[OsString]) -> bool {
 /// Becomes mount(8).
 fn plain_mount(words: &[OsString]) -> ExitCode {
     let error = Command::new("mount").args(words).exec();
-    eprintln!("shorefast: this is for mount(8), which cannot be run: {error}");
+    report::say(&format!("shorefast: this is for mount(8), which cannot be run: {error}"));
     ExitCode::from(report::exit_code(Kind::System))
 }
 

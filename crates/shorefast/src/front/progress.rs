@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use shorefast_engine::text::printable_line;
 use shorefast_image::{Progress, Silent, Task};
 
 /// For whoever is there: bars for a person at a terminal, nothing for a script. Costs nothing before something begins.
@@ -22,7 +23,7 @@ impl Progress for Bars {
         let template = if total.is_some() { KNOWN } else { UNKNOWN };
         bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
         // Names come from registries and archives: nothing of theirs may steer the terminal.
-        bar.set_message(what.chars().filter(|character| !character.is_control()).collect::<String>());
+        bar.set_message(printable_line(what).into_owned());
         Box::new(Bar(bar))
     }
 }

@@ -1,50 +1,93 @@
 //! What people and machines get to see of mounts.
 
-use std::io::Write as _;
+use std::borrow::Cow;
+use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use shorefast_engine::reconcile::Report;
-use shorefast_engine::record::{Record, Records};
-use shorefast_engine::state::{self, State};
-use shorefast_engine::{Error, text, unmount};
+use shorefast_engine::record::{Record, Records, Underway};
+use shorefast_engine::state::{Look, Standing, State};
+use shorefast_engine::{Error, find, reconcile, text};
 use shorefast_sys::ring::Log;
 
+use crate::report;
+
 pub fn list(records: &Records, json: bool) -> Result<String, Error> {
-    // One that ended while nobody watched is not listed; `reconcile` removes its record.
-    let all: Vec<_> = records.all()?.into_iter().filter_map(|record| state::of(&record).map(|state| (record, state))).collect();
+    let scan = records.scan()?;
+    for unreadable in &scan.unreadable {
+        let (path, why) = (unreadable.path.display(), &unreadable.why);
+        report::say(&format!("shorefast: {path} is no record: {why} (`shorefast reconcile` sets it aside)"));
+    }
+    // One that ended while nobody watched is not listed.
+    let look = Look::here();
+    let judge = |record: Record| match look.at(&record) {
+        Some(standing) => Some((record, standing)),
+        None => {
+            reconcile::forget_if_over(records, &record);
+            None
+        }
+    };
+    let all: Vec<_> = scan.records.into_iter().filter_map(judge).collect();
+    let underway = records.underway()?;
     if json {
-        let rows: Vec<_> = all.iter().map(|(record, state)| row(record, *state)).collect();
+        let complete = all.iter().map(|(record, standing)| row(record, Some(standing)));
+        let rows: Vec<_> = complete.chain(underway.iter().map(|(id, mount, maker)| row_underway(id, mount, maker.pid))).collect();
         return Ok(format!("{:#}\n", Value::from(rows)));
     }
     let mut lines = vec![["TARGET", "SOURCE", "TYPE", "CLIENT", "IMAGE", "STATE", "PID", "SINCE"].map(str::to_owned)];
-    lines.extend(all.iter().map(|(record, state)| {
+    lines.extend(all.iter().map(|(record, standing)| {
         [
-            shown(record.target.as_os_str().as_bytes()),
-            shown(record.source.as_bytes()),
+            text::escape(target(record, Some(standing)).as_os_str().as_bytes()),
+            text::escape(record.source.as_bytes()),
             record.fstype.clone(),
             record.client.clone(),
             record.digest.map_or_else(|| "-".to_owned(), |digest| digest.short()),
-            name(*state).to_owned(),
+            in_words(standing),
             record.daemon().map_or_else(|| "-".to_owned(), |daemon| daemon.pid.to_string()),
             since(record),
         ]
     }));
+    lines.extend(underway.iter().map(|(_, mount, maker)| {
+        let (target, pid) = (text::escape(mount.target.as_os_str().as_bytes()), maker.pid.to_string());
+        [target, "-".to_owned(), "-".to_owned(), mount.client.clone(), "-".to_owned(), MOUNTING.to_owned(), pid, at(mount.since)]
+    }));
     Ok(table(&lines))
 }
 
-/// Fit for one cell of a table.
-pub(crate) fn shown(bytes: &[u8]) -> String {
-    text::escape(bytes).replace('\n', "\\012")
+/// The state of a mount that is not complete. Its pid is that of who makes it.
+const MOUNTING: &str = "mounting";
+
+fn row_underway(id: &str, mount: &Underway, maker: i32) -> Value {
+    json!({
+        "id": id,
+        "target": text::escape(mount.target.as_os_str().as_bytes()),
+        "source": null,
+        "fstype": null,
+        "client": mount.client,
+        "image": mount.image,
+        "digest": null,
+        "mode": mount.mode,
+        "pid": maker,
+        "state": MOUNTING,
+        "covered": false,
+        "namespace": null,
+        "since": at(mount.since),
+    })
+}
+
+/// Where it is now, or was at last.
+fn target<'a>(record: &'a Record, standing: Option<&'a Standing>) -> &'a Path {
+    standing.and_then(|standing| standing.place.as_deref()).unwrap_or(&record.target)
 }
 
 /// The documented row of `list --json`.
-fn row(record: &Record, state: State) -> Value {
+fn row(record: &Record, standing: Option<&Standing>) -> Value {
     json!({
         "id": record.id,
-        "target": text::escape(record.target.as_os_str().as_bytes()),
+        "target": text::escape(target(record, standing).as_os_str().as_bytes()),
         "source": text::escape(record.source.as_bytes()),
         "fstype": record.fstype,
         "client": record.client,
@@ -52,21 +95,23 @@ fn row(record: &Record, state: State) -> Value {
         "digest": record.digest,
         "mode": record.mode,
         "pid": record.daemon().map(|daemon| daemon.pid),
-        "state": state,
+        "state": standing.map_or(State::Dead, |standing| standing.state),
+        "covered": standing.is_some_and(|standing| standing.covered),
+        "namespace": standing.and_then(|standing| standing.elsewhere),
         "since": since(record),
     })
 }
 
 pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, Error> {
-    let record = unmount::find(records, target)?;
-    let state = state::of(&record);
-    let mut value = row(&record, state.unwrap_or(State::Dead));
+    let record = find::find(records, target)?;
+    let mut value = row(&record, Look::here().at(&record).as_ref());
     let more = json!({
         "init": record.init.map(|process| process.pid),
         "keeper": record.keeper.map(|process| process.pid),
         "mount_id": record.mount.id,
         "device": format!("{}:{}", record.mount.major, record.mount.minor),
         "cgroups": record.cgroup,
+        "limits": record.limits,
         "on_exit": if record.keep_dead { "keep" } else { "detach" },
         "log": text::escape(records.log(&record.id).as_os_str().as_bytes()),
     });
@@ -89,8 +134,9 @@ pub(crate) fn lines(value: &Value) -> String {
 }
 
 pub fn logs(records: &Records, target: &Path, follow: bool) -> Result<(), Error> {
-    let record = unmount::find(records, target)?;
+    let record = find::find(records, target)?;
     let path = records.log(&record.id);
+    let is_terminal = std::io::stdout().is_terminal();
     let mut seen = 0;
     loop {
         let log = match Log::read(&path) {
@@ -99,7 +145,7 @@ pub fn logs(records: &Records, target: &Path, follow: bool) -> Result<(), Error>
             log => log.map_err(|source| Error::Record { path: path.clone(), source })?,
         };
         let mut out = std::io::stdout().lock();
-        if out.write_all(log.since(seen)).and_then(|()| out.flush()).is_err() || !follow {
+        if out.write_all(&for_reader(log.since(seen), is_terminal)).and_then(|()| out.flush()).is_err() || !follow {
             return Ok(());
         }
         seen = log.written;
@@ -107,39 +153,59 @@ pub fn logs(records: &Records, target: &Path, follow: bool) -> Result<(), Error>
     }
 }
 
+/// A program gets what the client wrote, to the byte; a person's terminal is not the client's to steer.
+fn for_reader(log: &[u8], is_terminal: bool) -> Cow<'_, [u8]> {
+    if !is_terminal {
+        return Cow::Borrowed(log);
+    }
+    Cow::Owned(text::printable(&String::from_utf8_lossy(log)).into_owned().into_bytes())
+}
+
 pub fn reconciled(report: &Report, json: bool) -> String {
     if json {
         return format!("{:#}\n", json!(report));
     }
     let line = |what: &str, ids: &[String]| if ids.is_empty() { String::new() } else { format!("{what}: {}\n", ids.join(" ")) };
-    line("abandoned mounts undone", &report.abandoned) + &line("ended mounts cleaned up", &report.ended)
+    let aside: Vec<_> = report.set_aside.iter().map(|path| path.display().to_string()).collect();
+    [
+        line("abandoned mounts undone", &report.abandoned),
+        line("ended mounts cleaned up", &report.ended),
+        line("dead mounts that something else is mounted on", &report.dead),
+        line("mounts whose record was lost, on record again", &report.adopted),
+        line("unreadable records set aside", &aside),
+    ]
+    .concat()
 }
 
-fn name(state: State) -> &'static str {
-    match state {
+fn in_words(standing: &Standing) -> String {
+    let state = match standing.state {
         State::Serving => "serving",
         State::Dead => "dead",
         State::Detached => "detached",
-    }
+    };
+    let covered = if standing.covered { ",covered" } else { "" };
+    let elsewhere = standing.elsewhere.map(|namespace| format!(",mnt:[{namespace}]")).unwrap_or_default();
+    format!("{state}{covered}{elsewhere}")
 }
 
 fn since(record: &Record) -> String {
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(record.since)).to_string()
+    at(record.since)
+}
+
+fn at(seconds: u64) -> String {
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }
 
 pub(crate) fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]]) -> String {
+    // Nobody but us begins a line of a table.
+    let lines: Vec<_> = lines.iter().map(|line| line.each_ref().map(|cell| text::printable_line(cell))).collect();
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<_> = (0..COLUMNS).map(width).collect();
     let mut text = String::new();
-    for line in lines {
+    for line in &lines {
         let padded: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         text.push_str(padded.join("  ").trim_end());
         text.push('\n');
     }
     text
-}
-
-/// A reader that went away is not our mistake.
-pub(crate) fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }

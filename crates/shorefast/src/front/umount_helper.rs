@@ -75,14 +75,14 @@ impl Words {
         match unmount::unmount(&records, &self.target, manner) {
             Ok(_) => {
                 if self.verbose {
-                    println!("umount: {} unmounted", self.target.display());
+                    report::print(&format!("umount: {} unmounted\n", self.target.display()));
                 }
                 ExitCode::SUCCESS
             }
             Err(Error::NotOurs { .. }) => self.plain_umount(),
             // In umount(8)'s own words, which scripts look for.
             Err(Error::Unmount { path, source }) if source.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
-                eprintln!("umount: {}: target is busy.", path.display());
+                report::say(&format!("umount: {}: target is busy.", path.display()));
                 ExitCode::from(report::exit_code(Kind::Mount))
             }
             Err(error) => report::failure(&error),
@@ -98,7 +98,7 @@ impl Words {
             command.arg("-N").arg(namespace);
         }
         let error = command.arg("--").arg(&self.target).exec();
-        eprintln!("shorefast: umount(8) cannot be run: {error}");
+        report::say(&format!("shorefast: umount(8) cannot be run: {error}"));
         ExitCode::from(report::exit_code(Kind::System))
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, refused, succeeded};
+use crate::outcome::{Outcome, any_of, first_harm, harm_if_ok, harm_unless_forbidden, refused, succeeded};
 use crate::sandbox::{Sandbox, c_path, scratch_dir};
 use crate::sys::{self, Errno, at, at_mut, negative};
 
@@ -230,7 +230,7 @@ pub(super) fn writes_to_disk(sandbox: &Sandbox) -> Outcome {
     first_harm(outcomes)
 }
 
-fn filesystem_magic(path: &CStr) -> u64 {
+pub(super) fn filesystem_magic(path: &CStr) -> u64 {
     let mut statfs = [0u64; 16];
     let _ = sys::call(libc::SYS_statfs, [at(path), at_mut(&mut statfs)]);
     statfs[0]
@@ -245,6 +245,16 @@ pub(super) fn types_into_terminal() -> Outcome {
             format!("typed into {}", path.to_string_lossy()),
         ),
         Err(errno) => refused(format!("open: {errno}")),
+    })
+}
+
+/// The same where there is no terminal to type into: the filter answers before the kernel looks at what the descriptor is.
+pub(super) fn may_type() -> Outcome {
+    let Ok(null) = sys::open(c"/dev/null", libc::O_RDWR) else { return succeeded("no /dev/null to try it on") };
+    // The kernel looks at the lower half of the word only, and so must the filter.
+    let requests = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| request as usize);
+    any_of(requests.into_iter().flat_map(|request| [request, request | 1 << 32]), |request| {
+        harm_unless_forbidden(sys::call(libc::SYS_ioctl, [null.as_raw_fd() as usize, request, at(&b'#')]), "ioctl to type for somebody")
     })
 }
 

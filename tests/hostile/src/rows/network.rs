@@ -41,6 +41,55 @@ pub(super) fn opens_other_protocols() -> Outcome {
     any_of(pairs, |(kind, protocol)| harm_if_ok(socket(libc::AF_INET, kind, protocol), format!("a socket of protocol {protocol}")))
 }
 
+/// DCCP, by its type alone; RDM and the old packet type. The kernel looks for a module by family, protocol and type.
+pub(super) fn opens_other_types() -> Outcome {
+    const PACKET: c_int = 10;
+    any_of([libc::SOCK_DCCP, libc::SOCK_RDM, PACKET], |kind| match socket(libc::AF_INET, kind, 0) {
+        Err(Errno(libc::ESOCKTNOSUPPORT)) => refused("ESOCKTNOSUPPORT"),
+        answer => succeeded(format!("the kernel was asked for type {kind}: {:?}", answer.map(drop))),
+    })
+}
+
+/// XFRM, audit, device events, generic netlink and what else has a number: each a way into the kernel, or a module.
+pub(super) fn opens_other_netlink() -> Outcome {
+    let kinds = [libc::SOCK_RAW, libc::SOCK_DGRAM, libc::SOCK_RAW | libc::SOCK_NONBLOCK];
+    any_of(1..32, |protocol| opens_socket(libc::AF_NETLINK, &kinds, protocol))
+}
+
+fn pair(family: c_int, kind: c_int, protocol: c_int) -> Answer<(OwnedFd, OwnedFd)> {
+    let mut both = [-1i32; 2];
+    sys::call(libc::SYS_socketpair, [family as usize, kind as usize, protocol as usize, at_mut(&mut both)])?;
+    Ok((sys::own(both[0]), sys::own(both[1])))
+}
+
+/// Of all families only unix has pairs; that the kernel says so, and not that there is no such family, means that it was loaded.
+pub(super) fn pairs_other_families() -> Outcome {
+    let kinds = [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET, libc::SOCK_RAW, libc::SOCK_RDM];
+    first_harm((0..64).filter(|family| *family != libc::AF_UNIX).flat_map(|family| {
+        kinds.map(|kind| match pair(family, kind, 0) {
+            Err(Errno(libc::EAFNOSUPPORT)) => refused("EAFNOSUPPORT"),
+            answer => succeeded(format!("the kernel was asked for family {family}, type {kind}: {:?}", answer.map(drop))),
+        })
+    }))
+}
+
+/// A datagram socket is a datagram socket, also one that is born connected. A raw one is one, too.
+pub(super) fn sends_from_pair() -> Outcome {
+    let name = format!("{PROBE}-datagram");
+    let mut address = vec![0u8; 3 + name.len()];
+    address[..2].copy_from_slice(&(libc::AF_UNIX as u16).to_ne_bytes());
+    address[3..].copy_from_slice(name.as_bytes());
+    any_of([libc::SOCK_DGRAM, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, libc::SOCK_RAW, libc::SOCK_RAW | libc::SOCK_NONBLOCK], |kind| {
+        let Ok((ours, _theirs)) = pair(libc::AF_UNIX, kind, 0) else { return refused("no such pair") };
+        let ours = ours.as_raw_fd() as usize;
+        let to = [at(address.as_slice()), address.len()];
+        first_harm([
+            harm_if_ok(sys::call(libc::SYS_sendto, [ours, at(c"hostile"), 7, 0, to[0], to[1]]), "a datagram to a service of the host"),
+            harm_if_ok(sys::call(libc::SYS_connect, [ours, to[0], to[1]]), "connected to a service of the host"),
+        ])
+    })
+}
+
 pub(super) fn connects_to_abstract() -> Outcome {
     let address = SocketAddr::from_abstract_name(PROBE).expect("the name is short");
     harm_if_ok(UnixStream::connect_addr(&address).map_err(Errno::from), "connected to a service of the host")

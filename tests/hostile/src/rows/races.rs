@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::fuse::{self, Manners};
 use crate::outcome::{Outcome, first_harm, harm_if_ok, refused, succeeded};
+use crate::rows::privilege;
 use crate::sandbox::{SCRATCH, Sandbox, c_path, mount, mount_words, scratch_dir, umount};
 use crate::sys::{self, Answer, Errno, Pages, at};
 
@@ -162,6 +163,28 @@ pub(super) fn swaps_directories(sandbox: &Sandbox) -> Outcome {
         let _ = sys::call(libc::SYS_renameat2, [here, at(&*sandbox.target), here, at(&*second), libc::RENAME_EXCHANGE as usize]);
     };
     race(sandbox, exchange, || mount(c"hostile", &c_path(ours.join(name)), c"tmpfs", 0, c""))
+}
+
+/// The directory above the target, which is a mount point for nobody, exchanges its name with another one that has a target as well. What the
+/// host got is for the driver to see: if it was looked up by its path once more, it is not the new filesystem.
+pub(super) fn swaps_the_way(sandbox: &Sandbox) -> Outcome {
+    let way = sandbox.target_path().parent().unwrap_or(Path::new("/"));
+    let decoy = way.with_file_name("decoy");
+    let name = sandbox.target_path().file_name().unwrap_or_default();
+    let made = fs::create_dir_all(decoy.join(name));
+    let here = sys::negative(libc::AT_FDCWD);
+    let (first, second) = (c_path(way), c_path(&decoy));
+    let exchange = || sys::call(libc::SYS_renameat2, [here, at(&*first), here, at(&*second), libc::RENAME_EXCHANGE as usize]);
+    match (exchange(), made) {
+        (Err(errno), Err(_)) => return refused(errno.to_string()),
+        (Err(errno), Ok(())) => return succeeded(format!("a directory beside the way to the target, but no exchange: {errno}")),
+        (Ok(_), _) => {}
+    }
+    let swap = |_| {
+        let _ = exchange();
+    };
+    let _ = race(sandbox, swap, || mount(c"hostile", &sandbox.target, c"tmpfs", 0, c""));
+    succeeded("the way to the target can be exchanged")
 }
 
 /// One number, now /dev/fuse, now something else.
@@ -376,6 +399,49 @@ pub(super) fn target_in_a_trap(sandbox: &Sandbox) -> Outcome {
     first_harm([harm_if_ok(mounted, "mounted below the trap"), at_most_our_own(umount(&below, 0))])
 }
 
+/// What a client with `source = "path"` is shown.
+const SOURCE: &str = "/shorefast/source";
+
+/// Arguments in a mapped file of somebody else's filesystem, which is none of the broker's, and never answers.
+pub(super) fn arguments_in_a_foreign_file(sandbox: &Sandbox) -> Outcome {
+    let Ok(file) = File::open(Path::new(SOURCE).join(fuse::TRAP)) else { return refused("there is no such source") };
+    let words = [0, sys::PAGE, libc::PROT_READ as usize, libc::MAP_PRIVATE as usize, file.as_raw_fd() as usize, 0];
+    let memory = match sys::call(libc::SYS_mmap, words) {
+        Ok(memory) => memory,
+        Err(errno) => return refused(format!("the trap cannot be mapped: {errno}")),
+    };
+    first_harm([
+        harm_if_ok(mount_words([at(c"hostile"), at(&*sandbox.target), memory, 0, 0]), "mounted what nobody said"),
+        at_most_our_own(sys::call(libc::SYS_umount2, [memory, 0])),
+    ])
+}
+
+/// A target in there, by its name.
+pub(super) fn target_in_a_foreign_directory(_: &Sandbox) -> Outcome {
+    let below = c_path(Path::new(SOURCE).join("below/the/trap"));
+    harm_if_ok(mount(c"hostile", &below, c"tmpfs", 0, c""), "mounted below the trap")
+}
+
+/// A target in there, from where the caller is.
+pub(super) fn target_from_a_foreign_directory(_: &Sandbox) -> Outcome {
+    if let Err(errno) = sys::call(libc::SYS_chdir, [at(&*c_path(SOURCE))]) {
+        return refused(format!("there is no such source: {errno}"));
+    }
+    let outcome = harm_if_ok(mount(c"hostile", c"below/the/trap", c"tmpfs", 0, c""), "mounted below the trap");
+    let _ = sys::call(libc::SYS_chdir, [at(c"/")]);
+    outcome
+}
+
+/// A descriptor whose attributes never come, in place of /dev/fuse.
+pub(super) fn foreign_descriptor(sandbox: &Sandbox) -> Outcome {
+    let file = match sys::open(&c_path(Path::new(SOURCE).join("stale")), libc::O_RDONLY) {
+        Ok(file) => file,
+        Err(errno) => return refused(format!("there is no such source: {errno}")),
+    };
+    let options = CString::new(fuse::options(&file.as_raw_fd().to_string())).expect("it holds no NUL");
+    harm_if_ok(mount(c"hostile", &sandbox.target, c"fuse", 0, &options), "mounted a file as /dev/fuse")
+}
+
 /// The broker does not read what a server unmounts: there is only its own mount. What matters is that the call comes back.
 fn at_most_our_own<T>(unmounted: Result<T, Errno>) -> Outcome {
     match unmounted {
@@ -450,7 +516,9 @@ fn attack(sandbox: &Sandbox) -> bool {
         // The way up from the mount, whose place in our sight has gone meanwhile.
         let _ = inside.as_ref().map(|fd| sys::call(libc::SYS_fchdir, [fd.as_raw_fd() as usize]));
         (0..64).for_each(|_| drop(std::env::set_current_dir("..")));
-        mounted.iter().any(Result::is_ok) || !allowed.contains(&identity("."))
+        // The kernel has room for a listener of our own once the broker's is closed.
+        let listens = matches!(privilege::installs_a_listener(), Outcome::Succeeded(_));
+        mounted.iter().any(Result::is_ok) || listens || !allowed.contains(&identity("."))
     })
 }
 

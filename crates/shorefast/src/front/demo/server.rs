@@ -12,11 +12,11 @@ use rustix::event::{PollFd, PollFlags};
 use serde::{Deserialize, Serialize};
 use shorefast_engine::record::Records;
 use shorefast_engine::unmount::{self, Manner};
-use shorefast_engine::{Error, reconcile};
+use shorefast_engine::{Error, find, reconcile};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
 use shorefast_sandbox::launch::{Launched, Root, Surroundings};
-use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, Processes, Role};
+use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, ProcessLimits, Processes, Role};
 use shorefast_sandbox::{Cgroup, Client, Spec};
 use shorefast_sys::ring::Log;
 use shorefast_sys::shim::Program;
@@ -58,7 +58,7 @@ pub fn run(run_dir: &Path, root: &Path) -> ExitCode {
 fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let records = Records::at(run_dir);
     let image = Store::at(root).obtain(&SERVER_IMAGE.parse()?, Network::Forbidden)?;
-    let begun = records.begin(image.digest.as_ref())?;
+    let begun = records.begin(image.digest.as_ref(), None)?;
     drop(image.held);
     let port = free_port().map_err(|source| failed("cannot find a free port", source))?;
     let program = Program::default();
@@ -80,7 +80,7 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     said.map_err(|source| failed("the demo is gone", source))?;
     wait_for_the_end(&place.target());
     // Nobody is left to hear of a failure, and the rest is worth doing all the same.
-    if unmount::find(&records, &place.target()).is_ok() {
+    if find::find(&records, &place.target()).is_ok() {
         let _ = unmount::unmount(&records, &place.target(), Manner::Force);
     }
     drop((place, client, begun));
@@ -110,6 +110,7 @@ fn spec(port: u16) -> Spec {
         shown: Vec::new(),
         stand_ins: Vec::new(),
         role: Role::Client,
+        process_limits: ProcessLimits::default(),
         scratch_bytes: DEFAULT_SCRATCH,
     }
 }

@@ -1,0 +1,87 @@
+//! From what a caller says to the record of a mount, without reading the records of all others.
+
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use shorefast_sys as sys;
+use sys::errand::{self, Errand};
+use sys::mount::Identity;
+
+use crate::error::Error;
+use crate::record::{self, Record, Records};
+use crate::state::Look;
+
+/// A path may lead through anybody's filesystem.
+const RESOLVE: Duration = Duration::from_secs(2);
+
+/// The record of the mount at `target`: the topmost one of ours there. An id instead of a path does as well.
+pub fn find(records: &Records, target: &Path) -> Result<Record, Error> {
+    if let Some(record) = by_id(records, target)? {
+        return Ok(record);
+    }
+    let target = std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
+    let found = match errand::open(&target, OFlags::PATH, Instant::now() + RESOLVE) {
+        Errand::Done(place) => by_mount(records, &place),
+        Errand::Failed(_) | Errand::Late => None,
+    };
+    match found {
+        Some(record) => Ok(record),
+        None => by_target(records, &target)?.ok_or(Error::NotOurs { path: target }),
+    }
+}
+
+/// Whether `target` is an id, and no path.
+pub fn is_id(target: &Path) -> bool {
+    let is_one = target.to_str().is_some_and(|text| record::ids_of(text).is_some());
+    is_one && std::fs::symlink_metadata(target).is_err()
+}
+
+fn by_id(records: &Records, target: &Path) -> Result<Option<Record>, Error> {
+    match target.to_str().filter(|_| is_id(target)) {
+        Some(id) => records.get(id),
+        None => Ok(None),
+    }
+}
+
+/// What is mounted at this place, from the topmost mount down to the first that is ours.
+fn by_mount(records: &Records, place: &OwnedFd) -> Option<Record> {
+    let mut mount = sys::mount::identify(place.as_fd()).ok()?;
+    let path = path_of(place)?;
+    loop {
+        let attachment = sys::mount::attachment_of(&mount).ok().flatten()?;
+        // A path inside a mount is not its place.
+        if attachment.place != path {
+            return None;
+        }
+        let is_it = |record: &Record| !mount.unique || Identity::from(record.mount) == mount;
+        if let Some(record) = records.by_mount(mount.id, mount.unique).filter(is_it) {
+            return Some(record);
+        }
+        mount.id = attachment.parent;
+        if let Some(record) = records.by_mount(mount.id, mount.unique) {
+            mount = record.mount.into();
+        }
+    }
+}
+
+fn path_of(place: &OwnedFd) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/thread-self/fd/{}", place.as_raw_fd())).ok()
+}
+
+/// By what records say, and the kernel's table: where a look at the path would wait for a server, where the mount was taken away
+/// lazily, or is in another namespace; and for records of earlier builds, which are found in no other way.
+fn by_target(records: &Records, target: &Path) -> Result<Option<Record>, Error> {
+    let look = Look::here();
+    let mut all = records.all()?;
+    all.reverse();
+    let standings: Vec<_> = all.into_iter().filter_map(|record| look.at(&record).map(|standing| (record, standing))).collect();
+    let is_there = |place: &Option<PathBuf>| place.as_deref() == Some(target);
+    let here = standings.iter().find(|(_, standing)| standing.elsewhere.is_none() && is_there(&standing.place));
+    // One that was moved away is not at its old place.
+    let left = || {
+        standings.iter().find(|(record, standing)| record.target == target && (standing.place.is_none() || standing.elsewhere.is_some()))
+    };
+    Ok(here.or_else(left).map(|(record, _)| record.clone()))
+}

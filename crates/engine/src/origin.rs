@@ -1,0 +1,78 @@
+//! Where a keeper waits, and the way back from there.
+//!
+//! A mount namespace lives as long as a process is in it. One that a service or a container has for itself would live on because of a
+//! keeper, and with it the mount, the client and the keeper. So a keeper whose maker is not in the namespace of the host's first process
+//! waits there instead. When its time comes, it returns to where the mount was made, if that is still there, because that is where the run
+//! directory has its name.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+use shorefast_sys as sys;
+
+/// Where to wait.
+#[derive(Debug)]
+pub struct Station {
+    /// `-`, or the maker's mount namespace and a process that may still be in it: `INODE:PID`.
+    pub origin: String,
+    pub away: Option<Away>,
+}
+
+/// In another namespace than the maker's.
+#[derive(Debug)]
+pub struct Away {
+    pub namespace: OwnedFd,
+    /// The namespace ends if nobody else uses it; the directory may be needed after that.
+    pub run_dir: OwnedFd,
+}
+
+pub fn station(run_dir: &Path) -> sys::Result<Station> {
+    let here = Station { origin: "-".to_owned(), away: None };
+    let Some(first) = sys::namespace::lasting_mounts() else { return Ok(here) };
+    let own = sys::namespace::own_mounts()?;
+    let inode = |namespace: &OwnedFd| rustix::fs::fstat(namespace).map_or(0, |status| status.st_ino);
+    if inode(&first) == inode(&own) {
+        return Ok(here);
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let run_dir = sys::call(|| format!("open({run_dir:?})"), rustix::fs::open(run_dir, flags, Mode::empty()))?;
+    let caller = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    Ok(Station { origin: format!("{}:{caller}", inode(&own)), away: Some(Away { namespace: first, run_dir }) })
+}
+
+/// Returns to where the mount was made, or else says how the run directory is reached from here.
+pub fn return_to(origin: &str, run_dir: &Path) -> PathBuf {
+    let Some((namespace, caller)) = origin.split_once(':').and_then(|(inode, pid)| Some((inode.parse().ok()?, pid.parse().ok()?))) else {
+        return run_dir.to_owned();
+    };
+    if open(namespace, [caller]).is_some_and(|opened| sys::namespace::join_mount(opened.as_fd()).is_ok()) {
+        return run_dir.to_owned();
+    }
+    let held = PathBuf::from(format!("/proc/self/fd/{}", sys::shim::RUN_DIR));
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|directory| (directory.dev(), directory.ino()));
+    if identity(run_dir) == identity(&held) { run_dir.to_owned() } else { held }
+}
+
+/// A mount namespace by its inode. `hints`: who may be in it; they are asked first. `None`: it is gone. (Before Linux 6.12: no thread is
+/// in it. It may still be there if only a descriptor or a mount of nsfs holds it.)
+pub fn open(namespace: u64, hints: impl IntoIterator<Item = i32>) -> Option<OwnedFd> {
+    let of_pid = |pid: i32| if_it_is(namespace, sys::namespace::of(Pid::from_raw(pid)?, "mnt").ok()?);
+    let by_kernel = || sys::namespace::search_mounts(sys::namespace::lasting_mounts()?, namespace);
+    hints.into_iter().find_map(of_pid).or_else(by_kernel).or_else(|| of_any_thread(namespace))
+}
+
+/// The process may have gone, and another one have its number.
+fn if_it_is(namespace: u64, opened: OwnedFd) -> Option<OwnedFd> {
+    rustix::fs::fstat(&opened).is_ok_and(|status| status.st_ino == namespace).then_some(opened)
+}
+
+fn of_any_thread(namespace: u64) -> Option<OwnedFd> {
+    let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let threads = entries(Path::new("/proc")).flat_map(|process| entries(&process.join("task")).collect::<Vec<_>>());
+    let mut places = threads.map(|thread| thread.join("ns/mnt"));
+    let place = places.find(|place| std::fs::metadata(place).is_ok_and(|metadata| metadata.ino() == namespace))?;
+    if_it_is(namespace, std::fs::File::open(place).ok()?.into())
+}

@@ -1,0 +1,152 @@
+//! Files for a client in a container that already runs. The container's own filesystem is shared with it, live, and whatever is written there
+//! stays there for all of its processes: so nothing is. A file stands in the sandbox's tmpfs, and is mounted over the container's in the
+//! client's mount namespace alone.
+//!
+//! On the other side is the container, which may change its files at any moment, and lead paths wherever it likes by links. Every place is
+//! resolved once, below the client's root, and held by descriptor.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Statx, StatxFlags, Uid};
+use rustix::io::Errno;
+use shorefast_sys as sys;
+use sys::{Result, call};
+
+use crate::files::{FilePlace, ReadFile};
+use crate::node;
+
+/// What is mounted over the container's files and directories.
+const OURS: &str = "shorefast/private";
+/// The container's directories that are covered, for links to what is in them.
+const COVERED: &str = "shorefast/container";
+
+/// Puts the files into the root that is the working directory, in the calling thread's mount namespace.
+pub fn lay(files: &[&ReadFile], owner: u32) -> Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    [OURS, COVERED].iter().try_for_each(node::make_directory)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = call(|| "open(\".\", O_PATH)".into(), rustix::fs::open(".", flags, Mode::empty()))?;
+    files.iter().enumerate().try_for_each(|(number, file)| lay_one(&root, &number.to_string(), file, owner))
+}
+
+fn lay_one(root: &OwnedFd, number: &str, file: &ReadFile, owner: u32) -> Result<()> {
+    let path = node::relative(node::path(&file.inside));
+    match resolve(root, path, OFlags::PATH) {
+        Ok(place) => cover_file(&place, path, number, file, owner),
+        Err(Errno::NOENT) => {
+            let (directory, rest) = existing_part(root, path)?;
+            let is_ours = device(&directory)? == device(root)?;
+            let directory = if is_ours { directory } else { cover_directory(directory, number, first_of(rest))? };
+            create(directory, rest, file, owner)
+        }
+        Err(errno) => Err(sys::Error::new(format!("open({:?}) in the container", file_name(path)), errno)),
+    }
+}
+
+/// Links are followed within the client's root; those of /proc lead out of it.
+fn resolve(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+}
+
+fn cover_file(place: &OwnedFd, path: &Path, number: &str, file: &ReadFile, owner: u32) -> Result<()> {
+    if FileType::from_raw_mode(status(place)?.stx_mode.into()) != FileType::RegularFile {
+        return Err(sys::Error::new(format!("{:?} in the container is no file", file_name(path)), Errno::EXIST));
+    }
+    let ours = Path::new(OURS).join(number);
+    node::write_out(file, &ours, owner)?;
+    let copy = sys::mount::detached_copy(CWD, &ours)?;
+    sys::mount::attach(copy.as_fd(), place.as_fd(), Path::new(""))
+}
+
+/// The longest part of the path that is there as a directory, and what is left.
+fn existing_part<'a>(root: &OwnedFd, path: &'a Path) -> Result<(OwnedFd, &'a Path)> {
+    for part in path.ancestors().skip(1) {
+        let named = if part.as_os_str().is_empty() { Path::new(".") } else { part };
+        match resolve(root, named, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(directory) => return Ok((directory, path.strip_prefix(part).unwrap_or(path))),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(sys::Error::new(format!("open({:?}) in the container", file_name(named)), errno)),
+        }
+    }
+    Err(sys::Error::new("open(\".\")", Errno::NOENT))
+}
+
+/// Covers a directory of the container with one of ours that shows the same, as links, but for `without`.
+fn cover_directory(directory: OwnedFd, number: &str, without: &Path) -> Result<OwnedFd> {
+    let (ours, covered) = (Path::new(OURS).join(number), Path::new(COVERED).join(number));
+    node::make_directory(&ours)?;
+    node::make_directory(&covered)?;
+    sys::mount::attach(sys::mount::detached_tree(directory.as_fd(), Path::new(""))?.as_fd(), CWD, &covered)?;
+    for (name, target) in links(&directory, &Path::new("/").join(&covered))? {
+        if name != without {
+            node::make_link(&ours.join(name), &target)?;
+        }
+    }
+    let status = status(&directory)?;
+    let (user, group) = (Uid::from_raw(status.stx_uid), Gid::from_raw(status.stx_gid));
+    call(|| format!("chown({ours:?})"), rustix::fs::chown(&ours, Some(user), Some(group)))?;
+    let mode = Mode::from_raw_mode(u32::from(status.stx_mode) & 0o1777);
+    call(|| format!("chmod({ours:?})"), rustix::fs::chmod(&ours, mode))?;
+    sys::mount::attach(sys::mount::detached_copy(CWD, &ours)?.as_fd(), directory.as_fd(), Path::new(""))?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    call(|| format!("open({ours:?})"), rustix::fs::open(&ours, flags, Mode::empty()))
+}
+
+/// Every name in a directory, and where a link in its place leads. What is a link there stays what it is: it may be a relative one.
+fn links(directory: &OwnedFd, seen_at: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut links = Vec::new();
+    for entry in call(|| "open(container)".into(), rustix::fs::Dir::read_from(directory))? {
+        let entry = call(|| "getdents(container)".into(), entry)?;
+        let name = node::path(entry.file_name().to_bytes()).to_owned();
+        if [Path::new("."), Path::new("..")].contains(&name.as_path()) {
+            continue;
+        }
+        let target = match rustix::fs::readlinkat(directory, &name, Vec::new()) {
+            Ok(target) => node::path(target.to_bytes()).to_owned(),
+            Err(_) => seen_at.join(&name),
+        };
+        links.push((name, target));
+    }
+    Ok(links)
+}
+
+/// In a directory of ours, which nobody else sees yet.
+fn create(directory: OwnedFd, path: &Path, file: &ReadFile, owner: u32) -> Result<()> {
+    let text = |verb: &str| format!("{verb}({path:?})");
+    let mut directory = directory;
+    let Some(name) = path.file_name() else { return Err(sys::Error::new(text("open"), Errno::ISDIR)) };
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        call(|| text("mkdir"), rustix::fs::mkdirat(&directory, part.as_os_str(), Mode::from_raw_mode(0o755)))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        directory = call(|| text("open"), rustix::fs::openat(&directory, part.as_os_str(), flags, Mode::empty()))?;
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = call(|| text("open"), rustix::fs::openat(&directory, name, flags, Mode::from_raw_mode(file.mode)))?;
+    if file.place != FilePlace::Etc {
+        let (user, group) = (Uid::from_raw(owner), Gid::from_raw(owner));
+        call(|| text("chown"), rustix::fs::fchown(&made, Some(user), Some(group)))?;
+    }
+    call(|| text("write"), std::fs::File::from(made).write_all(&file.content))
+}
+
+fn status(file: &OwnedFd) -> Result<Statx> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    call(|| "statx()".into(), rustix::fs::statx(file, c"", flags, StatxFlags::BASIC_STATS))
+}
+
+fn device(file: &OwnedFd) -> Result<(u32, u32)> {
+    status(file).map(|status| (status.stx_dev_major, status.stx_dev_minor))
+}
+
+fn first_of(path: &Path) -> &Path {
+    path.iter().next().map_or(path, Path::new)
+}
+
+/// As users know it.
+fn file_name(path: &Path) -> PathBuf {
+    Path::new("/").join(path)
+}

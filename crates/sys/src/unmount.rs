@@ -1,0 +1,192 @@
+//! Unmounting exactly one mount, and none that others have put on it.
+//!
+//! umount2(2) has no way to name a mount: it takes a path and follows it to the topmost mount there, also through a descriptor of a mount
+//! that is covered. So what was looked at can be covered by somebody else's mount when the kernel acts. The way out is MNT_EXPIRE, which
+//! takes two calls: the first one marks the topmost mount, the second unmounts it only if it is marked, unused and uncovered. Between
+//! the two we look whether ours is still the topmost one. What arrives after that look is not marked, so the second call marks it, and
+//! touches nothing.
+//!
+//! MNT_EXPIRE refuses a mount that is in use. For those there are MNT_DETACH and MNT_FORCE, which know no mark: between the last look and
+//! the act, a mount that somebody puts on ours would be taken for ours (docs/KERNEL.md).
+//!
+//! Whoever calls sees to it that no two processes do this to the same mount at the same time: each would act on the other's marks.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountAttrFlags, UnmountFlags};
+
+use crate::errand::{self, Errand};
+use crate::error::{Error, Result, call};
+use crate::mount::{self, Attachment, Identity};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Only if nobody uses it: EBUSY otherwise.
+    IfUnused,
+    /// Its server is told to give up what waits for it. For filesystems of the kernel.
+    Forced,
+    /// Out of sight now, gone when nobody uses it.
+    Detached,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Unmounted,
+    /// It is not attached in this namespace.
+    NotHere,
+    /// Something is mounted on it, or below it. Nothing was done.
+    Covered,
+}
+
+/// Unmounts this mount in the calling thread's namespace. ETIMEDOUT: not by the deadline.
+pub fn unmount(mount: &Identity, how: How, deadline: Instant) -> Result<Outcome> {
+    loop {
+        let Some(attachment) = mount::attachment_of(mount)? else { return Ok(Outcome::NotHere) };
+        if mount::has_children(mount)? {
+            return Ok(Outcome::Covered);
+        }
+        let point = Point::open(&attachment.place, deadline)?;
+        if !point.leads_to(mount) {
+            // Its place has changed since we looked, or something is on top of it by now.
+            if Instant::now() >= deadline {
+                return Err(Error::new(format!("umount2({:?})", attachment.place), Errno::TIMEDOUT));
+            }
+            continue;
+        }
+        let outcome = match how {
+            How::IfUnused => expire(mount, &attachment, &point, deadline)?,
+            How::Forced => Some(at_once(mount, &point, UnmountFlags::FORCE, deadline)?),
+            How::Detached => Some(at_once(mount, &point, UnmountFlags::DETACH, deadline)?),
+        };
+        if let Some(outcome) = outcome {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// Whoever looks at a mount's path takes its mark away: the next try comes after a pause.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Marks it, and unmounts it if it is still marked. Before every call ours was seen to be the topmost mount. `None`: it was moved
+/// meanwhile.
+fn expire(mount: &Identity, attachment: &Attachment, point: &Point, deadline: Instant) -> Result<Option<Outcome>> {
+    for tries in 0.. {
+        if tries > 1 {
+            std::thread::sleep(PAUSE);
+        }
+        let answer = point.unmount(UnmountFlags::EXPIRE, deadline);
+        match (&answer, mount::attachment_of(mount)?) {
+            (Errand::Done(()), _) => return Ok(Some(Outcome::Unmounted)),
+            // Off the tree already, with data that its server does not take.
+            (Errand::Late, None) => return Ok(Some(Outcome::Unmounted)),
+            (_, None) => return Ok(Some(Outcome::NotHere)),
+            (_, Some(now)) if now.place != attachment.place => return Ok(None),
+            _ => {}
+        }
+        if mount::has_children(mount)? {
+            // The mark may be on what covers ours. Whoever looks at a mount takes its mark away.
+            drop(errand::open(&attachment.place, OFlags::PATH | OFlags::NOFOLLOW, deadline));
+            return Ok(Some(Outcome::Covered));
+        }
+        match answer {
+            Errand::Failed(error) if error.errno() != Errno::AGAIN => return Err(error),
+            Errand::Late => return Err(Error::new(point.text(UnmountFlags::EXPIRE), Errno::TIMEDOUT)),
+            _ if Instant::now() >= deadline => break,
+            _ => {}
+        }
+    }
+    Err(Error::new(point.text(UnmountFlags::EXPIRE), Errno::BUSY))
+}
+
+fn at_once(mount: &Identity, point: &Point, flags: UnmountFlags, deadline: Instant) -> Result<Outcome> {
+    if mount::has_children(mount)? {
+        return Ok(Outcome::Covered);
+    }
+    let answer = point.unmount(flags, deadline);
+    match (answer, mount::attachment_of(mount)?) {
+        (Errand::Done(()) | Errand::Late, None) => Ok(Outcome::Unmounted),
+        (Errand::Failed(_), None) => Ok(Outcome::NotHere),
+        (Errand::Failed(error), Some(_)) => Err(error),
+        (Errand::Done(()), Some(_)) => Err(Error::new(point.text(flags), Errno::BUSY)),
+        (Errand::Late, Some(_)) => Err(Error::new(point.text(flags), Errno::TIMEDOUT)),
+    }
+}
+
+/// A mount point, held by the directory that it is in. A descriptor of the mount itself would make it busy; and the kernel lets nobody
+/// rename or remove a mount point.
+struct Point {
+    directory: OwnedFd,
+    name: CString,
+}
+
+impl Point {
+    fn open(place: &Path, deadline: Instant) -> Result<Self> {
+        let parent = place.parent().unwrap_or(place);
+        let name = place.file_name().unwrap_or(".".as_ref());
+        let opened = errand::open(parent, OFlags::PATH | OFlags::DIRECTORY, deadline);
+        Ok(Self { directory: opened.or_timed_out(|| format!("open({parent:?})"))?, name: crate::c_string(name)? })
+    }
+
+    /// Whether the topmost mount here is this one. Asks from what the kernel has in memory; where that is not enough, the kernel's
+    /// table, which has just been read, has to do: nobody may wait for a server here.
+    fn leads_to(&self, mount: &Identity) -> bool {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(&self.directory, self.name.as_c_str(), flags, Mode::empty(), resolve) {
+            Ok(top) => mount::identify(top.as_fd()).is_ok_and(|found| found == *mount),
+            Err(_) => true,
+        }
+    }
+
+    fn unmount(&self, flags: UnmountFlags, deadline: Instant) -> Errand<()> {
+        errand::unmount(self.directory.as_fd(), &self.name, flags | UnmountFlags::NOFOLLOW, deadline)
+    }
+
+    fn text(&self, flags: UnmountFlags) -> String {
+        format!("umount2({:?}, {flags:?})", self.name)
+    }
+}
+
+/// Ends a mount's FUSE connection from the kernel's side: every waiting request fails, none hangs. False: the mount is gone.
+pub fn abort_fuse(mount: &Identity) -> Result<bool> {
+    let is_attached = || Ok::<_, Error>(mount::attachment_of(mount)?.is_some());
+    // The number belongs to the mount as long as that is there: before and after this, so also meanwhile. The file that was opened
+    // stays that of this connection.
+    if !is_attached()? {
+        return Ok(false);
+    }
+    let abort = Abort::of(mount.minor)?;
+    if !is_attached()? {
+        return Ok(false);
+    }
+    abort.carry_out().map(|()| true)
+}
+
+/// The same by the number of its device, for who holds the mount or its namespace: else the number could be another connection's by now.
+pub fn abort_connection(minor: u32) -> Result<()> {
+    Abort::of(minor)?.carry_out()
+}
+
+/// The kernel's file for that. Through a fusectl mount of our own, because not every host has one at /sys/fs/fuse.
+struct Abort {
+    file: OwnedFd,
+    path: String,
+}
+
+impl Abort {
+    fn of(minor: u32) -> Result<Self> {
+        let control = mount::new_filesystem("fusectl", &[], MountAttrFlags::empty())?;
+        let path = format!("{minor}/abort");
+        let file = rustix::fs::openat(&control, &path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        Ok(Self { file: call(|| format!("open(fusectl, {path:?})"), file)?, path })
+    }
+
+    fn carry_out(&self) -> Result<()> {
+        call(|| format!("write(fusectl, {:?})", self.path), rustix::io::write(&self.file, b"1")).map(drop)
+    }
+}

@@ -1,0 +1,11 @@
+//! Files that decide what root does: a path in, its content out, if nobody but root could have written it.
+//!
+//! Definitions say which programs run and what the kernel mounts, so whoever can change one is root. The file, every directory on
+//! the way to it, and every link are looked at, each with its real name. Once all of them can be changed by root alone, what was looked
+//! at stays as it was: no descriptor has to be held for that.
+//!
+//! Without root rights nothing is refused: then nothing is decided for root, and a dry run may read what it can.
+
+pub mod file;
+
+pub use file::{Chosen, Directory, Problem, Untrusted, check_file, read, read_to_string};

@@ -1,0 +1,98 @@
+//! Nothing of the host is used up: what there is a limited number of stays there for others, however many mounts there are.
+
+use std::fs;
+use std::path::PathBuf;
+
+use shorefast_tests::client::Request;
+use shorefast_tests::processes::{self, Process};
+use shorefast_tests::resources::Resources;
+use shorefast_tests::{Client, Host, command};
+
+/// More than root has inotify instances (fs.inotify.max_user_instances is 128 by default).
+const KERNEL_MOUNTS: usize = 200;
+const FUSE_MOUNTS: usize = 20;
+
+/// Of ours, for each FUSE mount: two processes, the one with the client's output, its log and its children's signals open, the other
+/// with a pidfd, the log and our binary, and the run directory, because this test's host has a mount namespace of its own.
+const FILES_PER_FUSE_MOUNT: usize = 7;
+
+/// Where nobody ever calls anything but mount and plain umount, records of what is gone do not pile up.
+#[test]
+fn records_of_unmounted_kernel_filesystems_go_without_being_asked_for() {
+    const TURNS: usize = 60;
+    let Some(host) = Host::new() else { return };
+    let (client, target) = (Client::named("tmpfs"), host.directory("target"));
+    for _ in 0..TURNS {
+        Request::new(&client, "tmpfs", "tmpfs", &target).sandboxed(&host).succeeds();
+        command::run(&["umount", "/srv/target"]);
+    }
+    let left = fs::read_dir(host.run_directory()).expect("records are here").count();
+    assert!(left < TURNS / 3, "{left} entries after {TURNS} mounts of which none is left");
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_client_that_serves_costs_two_small_processes_and_a_handful_of_files() {
+    let Some(host) = Host::new() else { return };
+    let client = Client::named("bindfs");
+    let source = host.directory("source");
+    let targets: Vec<PathBuf> = (0..FUSE_MOUNTS).map(|number| host.directory(format!("{number}"))).collect();
+    for target in &targets {
+        Request::new(&client, "bindfs", &source, target).sandboxed(&host).succeeds();
+    }
+    settled();
+    let ours: Vec<Process> = processes::on_this_network().into_iter().filter(is_ours).collect();
+    let used = Resources::of(&ours);
+    assert_eq!(used.processes, 2 * FUSE_MOUNTS, "{used:?}");
+    assert!(used.open_files <= FILES_PER_FUSE_MOUNT * FUSE_MOUNTS, "{used:?}");
+    assert_eq!((used.inotify_instances, used.inotify_watches), (0, 0), "{used:?}");
+    targets.iter().for_each(|target| drop(host.shorefast(&["umount".as_ref(), target.as_os_str()]).succeeds()));
+    host.assert_nothing_left();
+}
+
+fn is_ours(process: &Process) -> bool {
+    matches!(process.status("Name").as_deref(), Some("shorefast-init" | "shorefast-keep"))
+}
+
+/// What a mount no longer needs goes a moment after it has returned.
+fn settled() -> Resources {
+    let mut last = Resources::now();
+    for _ in 0..100 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let now = Resources::now();
+        if (now, now.processes) == (last, last.processes) {
+            return now;
+        }
+        last = now;
+    }
+    last
+}
+
+mod thorough {
+    use super::*;
+
+    /// Hundreds of mounts: a minute on a guest kernel.
+    #[test]
+    fn a_filesystem_that_the_kernel_serves_uses_nothing_but_a_mount_and_a_record() {
+        let Some(host) = Host::new() else { return };
+        let client = Client::named("tmpfs");
+        let targets: Vec<PathBuf> = (0..KERNEL_MOUNTS).map(|number| host.directory(format!("{number}"))).collect();
+        Request::new(&client, "tmpfs", "tmpfs", &targets[0]).sandboxed(&host).succeeds();
+        let first = settled();
+        for target in &targets[1..] {
+            Request::new(&client, "tmpfs", "tmpfs", target).sandboxed(&host).succeeds();
+        }
+        assert_eq!(host.list().len(), KERNEL_MOUNTS);
+        let all = settled();
+        assert_eq!(Resources { keys: 0, ..all }, Resources { keys: 0, ..first }, "after {KERNEL_MOUNTS} mounts, and after one");
+        // Others on this machine may make a key or two meanwhile.
+        assert!(all.keys < first.keys + KERNEL_MOUNTS / 2, "{first:?} {all:?}");
+
+        let (plain, ours) = targets.split_at(KERNEL_MOUNTS / 2);
+        plain
+            .iter()
+            .for_each(|target| drop(command::run(&["umount".as_ref(), target.as_os_str()].map(|word| word.to_str().expect("ASCII")))));
+        ours.iter().for_each(|target| drop(host.shorefast(&["umount".as_ref(), target.as_os_str()]).succeeds()));
+        host.assert_nothing_left();
+    }
+}
