@@ -14,6 +14,7 @@ mod overhead;
 mod packages;
 mod pull;
 mod reality;
+mod records;
 mod scale;
 
 mod containers;
@@ -76,6 +77,8 @@ enum Part {
     Memory,
     /// Many mounts on the host, many live mounts, many at once
     Scale,
+    /// list, inspect, umount and reconcile beside thousands of mounts
+    Records,
     /// Reading and writing through a mount
     Data,
     /// Making an image of packages: shorefast, mmdebstrap
@@ -84,7 +87,7 @@ enum Part {
     Pull,
 }
 
-const PARTS: [Part; 7] = [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Data, Part::Packages, Part::Pull];
+const PARTS: [Part; 8] = [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Records, Part::Data, Part::Packages, Part::Pull];
 
 /// Beside what the tests need.
 const PACKAGES: [&str; 4] = ["fio", "podman", "runc", "time"];
@@ -154,6 +157,7 @@ fn measure_one(part: Part, n: usize) -> Result<ExitCode> {
         Part::Reality => reality::measure(&host, n),
         Part::Memory => memory::measure(&host),
         Part::Scale => scale::measure(&host, n),
+        Part::Records => records::measure(&host, n),
         Part::Data => data::measure(&host, n),
         Part::Packages => packages::measure(&host, n),
         Part::Pull => pull::measure(&host, n),

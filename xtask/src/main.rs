@@ -5,6 +5,7 @@
 mod bench;
 mod bench_kernels;
 mod ceph;
+mod chaos;
 mod dead_servers;
 mod filtered;
 mod fuzz;
@@ -14,6 +15,7 @@ mod hot;
 mod k8s;
 mod kernels;
 mod matrix;
+mod mutants;
 mod setup;
 mod soak;
 mod test;
@@ -63,6 +65,10 @@ enum Chore {
     Test(test::Args),
     /// Kill `shorefast mount` at random times, and look for what it leaves behind
     Soak(soak::Args),
+    /// A storm of mounts, umounts, kills and bad clients, with a seed; checks that nothing is left and no answer was false
+    Chaos(chaos::Args),
+    /// Plant security regressions one at a time, and show which test catches each: takes most of an hour
+    Mutants(mutants::Args),
     /// Run the fuzz targets
     Fuzz(fuzz::Args),
     /// Measure how fast mounts are, beside native clients and containers
@@ -103,6 +109,8 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Ceph(args) => return ceph::run(args),
         Chore::Test(args) => return test::run(args),
         Chore::Soak(args) => return soak::run(args),
+        Chore::Chaos(args) => return chaos::run(args),
+        Chore::Mutants(args) => return mutants::run(args),
         Chore::Fuzz(args) => return fuzz::run(args),
         Chore::Bench(args) => return bench::run(args),
         Chore::E2eK8s(args) => return k8s::run(args),
