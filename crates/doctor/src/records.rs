@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use shorefast_engine::record::Records;
+use shorefast_engine::records::Records;
 
 use crate::finding::Finding;
 

@@ -10,7 +10,8 @@ use sys::errand::{self, Errand};
 use sys::mount::Identity;
 
 use crate::error::Error;
-use crate::record::{self, Record, Records};
+use crate::record::{self, Record};
+use crate::records::Records;
 use crate::state::Look;
 
 /// A path may lead through anybody's filesystem.

@@ -4,7 +4,7 @@ use shorefast_image::store::{Collected, Users};
 use shorefast_image::{Digest, Store};
 
 use crate::error::Error;
-use crate::record::Records;
+use crate::records::Records;
 use crate::{services, state};
 
 /// A store whose images have an annex: their /etc, as clients see it.

@@ -15,7 +15,7 @@ use sys::shim::Program;
 use sys::{Result, call};
 
 use crate::origin;
-use crate::record::Process;
+use crate::process::Process;
 
 /// The internal command that a keeper becomes.
 pub const ENDED: &str = "__ended";

@@ -9,7 +9,8 @@ use shorefast_sandbox::{Cgroup, members};
 use shorefast_sys::unmount::{self, How, Outcome};
 
 use crate::error::Error;
-use crate::record::{self, Record, Records};
+use crate::record::{self, Record};
+use crate::records::Records;
 use crate::state::{self, Look, State};
 use crate::{recover, services};
 

@@ -10,7 +10,9 @@ use shorefast_sandbox::members;
 use shorefast_sandbox::spec::Ids;
 use shorefast_sys as sys;
 
-use crate::record::{self, Process, Record, Records};
+use crate::process::Process;
+use crate::record::{self, Record};
+use crate::records::Records;
 use crate::state;
 
 /// For a keeper's last act: its own copy of the log.

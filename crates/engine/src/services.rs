@@ -33,7 +33,7 @@ use shorefast_sandbox::{Cgroup, members};
 
 use crate::error::Error;
 use crate::plan::Need;
-use crate::record::{self as records, Records};
+use crate::records::Records;
 use crate::services::plan::Planned;
 use crate::services::record::Running;
 
@@ -202,7 +202,7 @@ fn is_needed(records: &Records, running: &Running) -> bool {
 /// Ends and removes all that belongs to a service. Its record goes first: its keeper must not start it again.
 fn stop(records: &Records, running: &Running) {
     let _ = fs::remove_file(records.service(&running.id));
-    if let Some(ids) = records::ids_of(&running.id) {
+    if let Some(ids) = crate::record::ids_of(&running.id) {
         members::end_all(&Sandbox { ids, since: running.process.started, mounts: None });
     }
     for door in &running.service.doors {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::keeper::{self, Keeper};
 use crate::kill_point::{self, Point};
 use crate::plan::ClientPlan;
-use crate::record::{Begun, Records};
+use crate::records::{Begun, Records};
 
 /// Dropped: ended, all of it.
 #[derive(Debug)]

@@ -12,7 +12,8 @@ use shorefast_sys as sys;
 use sys::mountinfo::{self, Entry};
 
 use crate::origin;
-use crate::record::{Process, Record};
+use crate::process::Process;
+use crate::record::Record;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -9,8 +9,10 @@ use sys::unmount::{How, Outcome};
 
 use crate::error::Error;
 use crate::find;
+use crate::process::Process;
 use crate::reconcile;
-use crate::record::{Process, Record, Records};
+use crate::record::Record;
+use crate::records::Records;
 use crate::state::{self, Look, Standing};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

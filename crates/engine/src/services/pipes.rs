@@ -14,7 +14,7 @@ use rustix::mount::MountAttrFlags;
 use shorefast_broker::{Door, Doorman};
 use shorefast_sys as sys;
 
-use crate::record::Process;
+use crate::process::Process;
 
 /// The internal command that opens pipes for a service, whose calls are heard at its stdin.
 pub const DOORMAN: &str = "__pipes";

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Process, Records};
+use crate::process::Process;
+use crate::records::Records;
 use crate::services::plan::Planned;
 use crate::services::rpc::Registration;
 

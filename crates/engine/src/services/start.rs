@@ -13,7 +13,8 @@ use shorefast_sys as sys;
 
 use crate::error::Error;
 use crate::keeper;
-use crate::record::{Begun, Process, Records};
+use crate::process::Process;
+use crate::records::{Begun, Records};
 use crate::services::plan::{Boot, Planned};
 use crate::services::record::{self, Running};
 use crate::services::{pipes, profile, rpc, state};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use shorefast_engine::plan::{self, Context};
-use shorefast_engine::record::Records;
+use shorefast_engine::records::Records;
 use shorefast_engine::request::{ClientChoice, Request};
 use shorefast_engine::unmount::{self, Manner, Way};
 use shorefast_engine::{Error, reconcile};

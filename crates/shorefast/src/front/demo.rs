@@ -14,7 +14,8 @@ use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use shorefast_engine::record::{self, Records};
+use shorefast_engine::record;
+use shorefast_engine::records::Records;
 use shorefast_engine::{Error, Kind, client};
 use shorefast_image::Store;
 use shorefast_image::store::Network;

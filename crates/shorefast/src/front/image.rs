@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use shorefast_engine::record::Records;
+use shorefast_engine::records::Records;
 use shorefast_engine::{Error, images, text};
 use shorefast_image::store::{Image, Users};
 use shorefast_image::{Limits, Reference, Store};

@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use shorefast_engine::record::Records;
+use shorefast_engine::records::Records;
 use shorefast_engine::{keeper, origin, reconcile, services};
 use shorefast_sandbox::client;
 

@@ -8,7 +8,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use shorefast_engine::reconcile::Report;
-use shorefast_engine::record::{Record, Records, Underway};
+use shorefast_engine::record::Record;
+use shorefast_engine::records::{Records, Underway};
 use shorefast_engine::state::{Look, Standing, State};
 use shorefast_engine::{Error, find, reconcile, text};
 use shorefast_sys::ring::Log;

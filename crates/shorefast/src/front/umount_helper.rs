@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
-use shorefast_engine::record::Records;
+use shorefast_engine::records::Records;
 use shorefast_engine::unmount::{self, Manner};
 use shorefast_engine::{Error, Kind};
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use serde::{Deserialize, Serialize};
-use shorefast_engine::record::Records;
+use shorefast_engine::records::Records;
 use shorefast_engine::unmount::{self, Manner};
 use shorefast_engine::{Error, find, reconcile};
 use shorefast_image::Store;

@@ -1,0 +1,61 @@
+//! A process of the host, by more than its number.
+
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use shorefast_sys as sys;
+
+/// A process that cannot be confused with a later one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    pub pid: i32,
+    /// In clock ticks since boot.
+    pub started: u64,
+}
+
+impl Process {
+    pub fn of(pid: i32) -> Option<Self> {
+        let started = sys::process::start_of(rustix::process::Pid::from_raw(pid)?)?;
+        Some(Self { pid, started })
+    }
+
+    pub fn own() -> Option<Self> {
+        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    /// Kills it, and nothing that has its number by now. True: it has ended by the deadline.
+    pub fn end(&self, deadline: Instant) -> bool {
+        let Some(pid) = rustix::process::Pid::from_raw(self.pid) else { return true };
+        let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else { return true };
+        // Looked at after it is held.
+        if !self.is_alive() {
+            return true;
+        }
+        let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let mut ended = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&timeout))).is_ok_and(|ready| ready > 0)
+    }
+
+    pub fn is_alive(&self) -> bool {
+        Self::of(self.pid).as_ref() == Some(self)
+    }
+
+    /// Alive, or on its way out: the first process of a sandbox waits there for all others.
+    pub fn remains(&self) -> bool {
+        let pid = rustix::process::Pid::from_raw(self.pid);
+        pid.and_then(sys::process::start_of_remaining) == Some(self.started)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive() {
+        assert!(Process::own().unwrap().is_alive());
+        assert!(!Process { started: 1, ..Process::own().unwrap() }.is_alive());
+    }
+}

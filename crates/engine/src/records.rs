@@ -1,0 +1,215 @@
+//! One small file per mount. The kernel is the truth; records add what it does not know.
+//!
+//! ```text
+//! /run/shorefast/starting/SLOT      a mount is being made by the process named in it
+//! /run/shorefast/ID.json            a complete mount, written by rename before it is attached
+//! /run/shorefast/by-mount/NUMBER    the same file, by the kernel's id of the mount
+//! /run/shorefast/ID.log             the client's output and a copy of the record (see sys::ring)
+//! /run/shorefast/unreadable/        records that could not be read, set aside by `reconcile`
+//! ```
+//! What a killed process left behind is in `starting`, so that the next call finds it without
+//! reading the records of all live mounts.
+//!
+//! An id is a slot, by which the sandbox's uids are chosen, and a random nonce: `m1a2b-0f3c5d7e9b11`. A slot is used
+//! again, an id never, so what carries an id (a keeper, a control group, a file) cannot be mistaken for
+//! another mount's, also after the run directory was lost.
+
+mod strays;
+mod starting;
+mod files;
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, CWD, FlockOperation};
+use rustix::io::Errno;
+use shorefast_sandbox::spec::Ids;
+
+use crate::error::Error;
+use crate::record::{MountId, Record, index_key};
+use files::{TRIES, is_on_disk};
+pub use starting::{Begun, Underway};
+pub use strays::Unreadable;
+
+/// All records of one host.
+#[derive(Clone, Debug)]
+pub struct Records {
+    directory: PathBuf,
+}
+
+/// All that could be read, and what could not.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// Complete mounts, oldest first.
+    pub records: Vec<Record>,
+    pub unreadable: Vec<Unreadable>,
+}
+
+impl Records {
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Complete mounts, oldest first. One that vanishes while we read is not there, and neither is
+    /// one that is still being made.
+    pub fn all(&self) -> Result<Vec<Record>, Error> {
+        Ok(self.scan()?.records)
+    }
+
+    /// The same, with what cannot be read: that spoils nothing but itself.
+    pub fn scan(&self) -> Result<Scan, Error> {
+        let names = self.names(&self.directory)?;
+        let unfinished = self.unfinished()?;
+        let is_unfinished = |id: &str| unfinished.iter().any(|(other, _)| other == id);
+        let mut scan = Scan::default();
+        for id in names.iter().filter_map(|name| name.strip_suffix(".json")).filter(|id| !is_unfinished(id)) {
+            match self.get(id) {
+                Ok(record) => scan.records.extend(record),
+                Err(Error::Record { path, source }) => scan.unreadable.push(Unreadable { path, why: source.to_string() }),
+                Err(error) => return Err(error),
+            }
+        }
+        scan.records.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        Ok(scan)
+    }
+
+    /// The ids of a few complete mounts, others each time.
+    pub fn some(&self, count: usize) -> Result<Vec<String>, Error> {
+        let names = self.names(&self.directory)?;
+        let mut ids: Vec<_> = names.iter().filter_map(|name| name.strip_suffix(".json")).map(str::to_owned).collect();
+        if ids.len() > count {
+            let first = usize::from(random().map_err(|error| self.error(error))?.0) % ids.len();
+            ids.rotate_left(first);
+            ids.truncate(count);
+        }
+        Ok(ids)
+    }
+
+    pub fn get(&self, id: &str) -> Result<Option<Record>, Error> {
+        let path = self.path(id);
+        match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Record { path, source }),
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| Error::Record { path, source: error.into() }),
+        }
+    }
+
+    /// The record of a mount of this namespace, found without a look at any other.
+    pub fn by_mount(&self, id: u64, unique: bool) -> Option<Record> {
+        let bytes = fs::read(self.indexed(&index_key(id, unique))).ok()?;
+        let record: Record = serde_json::from_slice(&bytes).ok()?;
+        ((record.mount.id, record.mount.unique) == (id, unique) && record.is_of_this_boot()).then_some(record)
+    }
+
+    /// Held by whoever unmounts this mount. `None`: the log is gone, or somebody else has it for longer than we can wait.
+    pub fn lock(&self, id: &str, deadline: Instant) -> Option<fs::File> {
+        let file = fs::File::open(self.log(id)).ok()?;
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Some(file),
+                Err(Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(std::time::Duration::from_millis(1)),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Writes a record again that was lost.
+    pub fn restore(&self, record: &Record, log: &[u8]) -> io::Result<()> {
+        match self.create(&self.log(&record.id), log) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => self.commit(record),
+        }
+    }
+
+    /// Removes all files of a mount.
+    pub fn remove(&self, id: &str) {
+        if let Ok(Some(record)) = self.get(id) {
+            self.remove_from_index(&record.id, record.mount);
+        }
+        for path in [self.path(id), self.log(id), self.new_path(id)] {
+            let _ = fs::remove_file(path);
+        }
+        self.adopt(id);
+        self.remove_empty_directories();
+    }
+
+    pub fn log(&self, id: &str) -> PathBuf {
+        self.directory.join(format!("{id}.log"))
+    }
+
+    /// Where a service with this id has its record.
+    pub fn service(&self, id: &str) -> PathBuf {
+        self.services().join(format!("{id}.json"))
+    }
+
+    pub fn services(&self) -> PathBuf {
+        self.directory.join("services")
+    }
+
+    fn commit(&self, record: &Record) -> io::Result<()> {
+        let new = self.new_path(&record.id);
+        let file = self.create(&new, &serde_json::to_vec(record)?)?;
+        fs::rename(&new, self.path(&record.id))?;
+        self.index(record.mount, &file)?;
+        if is_on_disk(&file) {
+            fs::File::open(&self.directory)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Lets a record be found by its mount. What is there has to be of a mount that is gone: the kernel gives no id twice at a time.
+    fn index(&self, mount: MountId, record: &fs::File) -> io::Result<()> {
+        let path = self.indexed(&mount.key());
+        for _ in 0..TRIES {
+            match rustix::fs::linkat(record, "", CWD, &path, AtFlags::EMPTY_PATH) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EXIST) => drop(fs::remove_file(&path)),
+                Err(Errno::NOENT) => self.make_directory("by-mount")?,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
+    }
+
+    fn remove_from_index(&self, id: &str, mount: MountId) {
+        // An id that can come back may be another mount's by now.
+        if mount.unique || self.by_mount(mount.id, false).is_some_and(|record| record.id == id) {
+            let _ = fs::remove_file(self.indexed(&mount.key()));
+        }
+    }
+
+    fn indexed(&self, key: &str) -> PathBuf {
+        self.directory.join("by-mount").join(key)
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.directory.join(format!("{id}.json"))
+    }
+
+    fn new_path(&self, id: &str) -> PathBuf {
+        self.directory.join("starting").join(format!(".{id}.json"))
+    }
+
+    fn error(&self, source: io::Error) -> Error {
+        Error::Record { path: self.directory.clone(), source }
+    }
+}
+
+/// A slot and a nonce.
+fn random() -> io::Result<(u16, u64)> {
+    loop {
+        let mut bytes = [0u8; 8];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        let bits = u64::from_ne_bytes(bytes);
+        let slot = (bits & 0x7fff) as u16;
+        if slot < Ids::SLOTS {
+            return Ok((slot, bits >> 16));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Files that appear whole, in directories that come and go.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, OFlags};
+
+use crate::error::Error;
+use crate::records::Records;
+
+/// Somebody else may always be faster, but not so often.
+pub(crate) const TRIES: u32 = 100_000;
+
+impl Records {
+    /// May vanish again at any moment, for being empty.
+    pub(crate) fn make_directory(&self, name: &str) -> io::Result<()> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(self.directory.join(name));
+        made.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+    }
+
+    /// A new file, readable by root only. Its directory may just have been removed for being empty.
+    pub(crate) fn create(&self, path: &Path, content: &[u8]) -> io::Result<fs::File> {
+        for _ in 0..TRIES {
+            match create_complete(path, content) {
+                Err(error) if error.kind() == ErrorKind::NotFound => self.make_directory("starting")?,
+                result => return result,
+            }
+        }
+        Err(ErrorKind::NotFound.into())
+    }
+
+    pub(crate) fn remove_empty_directories(&self) {
+        // Only when empty, and made again when needed. Each is tried: another process may have
+        // removed the inner one already.
+        let _ = fs::remove_dir(self.directory.join("starting"));
+        let _ = fs::remove_dir(self.directory.join("by-mount"));
+        let _ = fs::remove_dir(self.services());
+        let _ = fs::remove_dir(&self.directory);
+    }
+
+    pub(crate) fn names(&self, directory: &Path) -> Result<Vec<String>, Error> {
+        let unreadable = |source| Error::Record { path: directory.to_owned(), source };
+        let entries = match fs::read_dir(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(unreadable)?,
+        };
+        let names: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned())).collect();
+        Ok(names.map_err(unreadable)?.into_iter().filter(|name| !name.starts_with('.')).collect())
+    }
+}
+
+/// The file appears with its content or not at all, whenever we are killed.
+fn create_complete(path: &Path, content: &[u8]) -> io::Result<fs::File> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let mut file = fs::File::from(rustix::fs::open(directory, flags, rustix::fs::Mode::from_raw_mode(0o600))?);
+    file.write_all(content)?;
+    if !content.is_empty() && is_on_disk(&file) {
+        file.sync_data()?;
+    }
+    rustix::fs::linkat(&file, "", CWD, path, AtFlags::EMPTY_PATH)?;
+    Ok(file)
+}
+
+/// Whether a power cut would leave something of it. A run directory is in memory nearly everywhere.
+pub(crate) fn is_on_disk(file: &fs::File) -> bool {
+    const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+    rustix::fs::fstatfs(file).is_ok_and(|filesystem| !IN_MEMORY.contains(&(filesystem.f_type as u32)))
+}

@@ -1,0 +1,238 @@
+//! Mounts that are not complete: `starting/SLOT` is there from before the first thing is made until after the last, and names the maker.
+//! What a killed one left behind is found by it.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use shorefast_image::Digest;
+use shorefast_sandbox::members;
+use shorefast_sandbox::spec::Ids;
+use shorefast_sys as sys;
+
+use crate::error::Error;
+use crate::process::Process;
+use crate::record::{MountId, Record};
+use crate::records::files::TRIES;
+use crate::records::{Records, random};
+use crate::text;
+
+/// A mount that is being made. Dropped: as if it had never been tried.
+#[derive(Debug)]
+pub struct Begun<'a> {
+    records: &'a Records,
+    pub id: String,
+    pub ids: Ids,
+    /// The image that it will run from.
+    pub digest: Option<Digest>,
+    pub log: OwnedFd,
+    /// Where the last record is found by its mount.
+    indexed: RefCell<Option<MountId>>,
+    done: bool,
+}
+
+impl Begun<'_> {
+    /// From here on, whoever finds the record can clean up or live with the mount.
+    pub fn commit(&self, record: &Record) -> Result<(), Error> {
+        if let Some(before) = self.indexed.replace(Some(record.mount)).filter(|before| *before != record.mount) {
+            self.records.remove_from_index(&self.id, before);
+        }
+        let copied = serde_json::to_vec(record).map_err(io::Error::from).and_then(|note| sys::ring::write_note(&self.log, &note));
+        copied.and_then(|()| self.records.commit(record)).map_err(|source| self.records.error(source))
+    }
+
+    /// The mount is complete, and its maker no longer needed.
+    pub fn finish(mut self) {
+        self.done = true;
+        self.records.adopt(&self.id);
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.records.remove(&self.id);
+        }
+    }
+}
+
+/// A mount that is being made, for who wants to see or to end it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Underway {
+    /// As the caller named it, made absolute.
+    #[serde(with = "text")]
+    pub target: PathBuf,
+    pub client: String,
+    pub image: String,
+    pub mode: String,
+    pub since: u64,
+}
+
+/// In `starting/SLOT`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Starting {
+    /// Earlier builds named the file so.
+    #[serde(default)]
+    id: Option<String>,
+    owner: Option<Process>,
+    #[serde(default)]
+    digest: Option<Digest>,
+    #[serde(default)]
+    boot: String,
+    /// What it is for; a service has none.
+    #[serde(default)]
+    mount: Option<Underway>,
+}
+
+impl Starting {
+    fn is_being_made(&self) -> bool {
+        let is_now = self.boot.is_empty() || self.boot == sys::process::boot_id();
+        is_now && self.owner.is_some_and(|owner| owner.is_alive())
+    }
+}
+
+impl Records {
+    /// Takes a free id, and with it ids of the host that no other sandbox has.
+    pub fn begin(&self, digest: Option<&Digest>, mount: Option<&Underway>) -> Result<Begun<'_>, Error> {
+        let owner = Process::own();
+        for _ in 0..TRIES {
+            let (slot, nonce) = random().map_err(|error| self.error(error))?;
+            let (id, ids) = (format!("m{slot:04x}-{nonce:012x}"), Ids::of_slot(slot));
+            // Also one that another run directory has, or one that this one has forgotten.
+            if members::is_anybody(ids) {
+                continue;
+            }
+            let starting = Starting {
+                id: Some(id.clone()),
+                owner,
+                digest: digest.copied(),
+                boot: sys::process::boot_id().to_owned(),
+                mount: mount.cloned(),
+            };
+            let content = serde_json::to_vec(&starting).map_err(|error| self.error(error.into()))?;
+            match self.create(&self.starting(&id), &content) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                result => drop(result.map_err(|error| self.error(error))?),
+            }
+            let log = self.create(&self.log(&id), b"");
+            let log = log.inspect_err(|_| drop(fs::remove_file(self.starting(&id)))).map_err(|error| self.error(error))?.into();
+            return Ok(Begun { records: self, ids, digest: starting.digest, id, log, indexed: RefCell::default(), done: false });
+        }
+        Err(self.error(io::Error::new(ErrorKind::AlreadyExists, "no free id was found: too many clients run on this host")))
+    }
+
+    /// Whether somebody is making a mount.
+    pub fn is_anything_being_made(&self) -> Result<bool, Error> {
+        Ok(self.unfinished()?.iter().any(|(_, starting)| starting.as_ref().is_some_and(Starting::is_being_made)))
+    }
+
+    /// Mounts whose maker died before it was done.
+    pub fn abandoned(&self) -> Result<Vec<String>, Error> {
+        let dead = |(_, starting): &(String, Option<Starting>)| !starting.as_ref().is_some_and(Starting::is_being_made);
+        Ok(self.unfinished()?.into_iter().filter(dead).map(|(id, _)| id).collect())
+    }
+
+    /// Who makes or made the mount that is not complete, in this start of the machine.
+    pub fn maker(&self, id: &str) -> Option<Process> {
+        let starting = self.begun(id)?;
+        starting.owner.filter(|_| starting.boot.is_empty() || starting.boot == sys::process::boot_id())
+    }
+
+    /// Whether the mount is being made, or was never completed.
+    pub fn is_unfinished(&self, id: &str) -> bool {
+        self.starting(id).exists()
+    }
+
+    /// Mounts that somebody is making, with the id that each will have and its maker.
+    pub fn underway(&self) -> Result<Vec<(String, Underway, Process)>, Error> {
+        let made = |(id, starting): (String, Option<Starting>)| {
+            let starting = starting.filter(Starting::is_being_made)?;
+            Some((id, starting.mount?, starting.owner?))
+        };
+        Ok(self.unfinished()?.into_iter().filter_map(made).collect())
+    }
+
+    /// The images of mounts that are not complete, by id.
+    pub fn images_of_unfinished(&self) -> Result<Vec<(String, Digest)>, Error> {
+        Ok(self.unfinished()?.into_iter().filter_map(|(id, starting)| Some((id, starting?.digest?))).collect())
+    }
+
+    /// The mount is complete: nobody is making it any more.
+    pub fn adopt(&self, id: &str) {
+        if self.begun(id).is_some() || !id.contains('-') {
+            let _ = fs::remove_file(self.starting(id));
+        }
+    }
+
+    /// What is being made, by id. `None`: the file says nothing that can be understood.
+    pub(crate) fn unfinished(&self) -> Result<Vec<(String, Option<Starting>)>, Error> {
+        let names = self.names(&self.directory.join("starting"))?;
+        let read = |name: String| match fs::read(self.starting(&name)) {
+            // Gone meanwhile: its maker is done, one way or the other.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            bytes => {
+                let starting: Option<Starting> = bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                Some((starting.as_ref().and_then(|starting| starting.id.clone()).unwrap_or(name), starting))
+            }
+        };
+        Ok(names.into_iter().filter_map(read).collect())
+    }
+
+    fn begun(&self, id: &str) -> Option<Starting> {
+        let starting: Starting = serde_json::from_slice(&fs::read(self.starting(id)).ok()?).ok()?;
+        // Another one may have the slot by now.
+        starting.id.as_ref().is_none_or(|other| other == id).then_some(starting)
+    }
+
+    fn starting(&self, id: &str) -> PathBuf {
+        let slot = id.split_once('-').map_or(id, |(slot, _)| slot);
+        self.directory.join("starting").join(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ids_of;
+
+    #[test]
+    fn what_was_begun_and_dropped_never_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::at(directory.path().join("run"));
+        drop(records.begin(None, None).unwrap());
+        assert!(!directory.path().join("run").exists());
+    }
+
+    #[test]
+    fn a_live_maker_is_not_disturbed_and_a_dead_one_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::at(directory.path());
+        let begun = records.begin(None, None).unwrap();
+        assert_eq!(records.abandoned().unwrap(), [""; 0]);
+        let dead = Starting {
+            id: Some(begun.id.clone()),
+            owner: Some(Process { pid: 1, started: 1 << 60 }),
+            digest: None,
+            boot: String::new(),
+            mount: None,
+        };
+        fs::write(records.starting(&begun.id), serde_json::to_vec(&dead).unwrap()).unwrap();
+        assert_eq!(records.abandoned().unwrap(), std::slice::from_ref(&begun.id));
+    }
+
+    #[test]
+    fn an_id_names_its_slot() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::at(directory.path());
+        let begun = records.begin(None, None).unwrap();
+        assert_eq!(ids_of(&begun.id), Some(begun.ids));
+        for id in ["", "m", "x0001", "mffff", "m0001.json", "../m0001", "m1-0", "m0001-", "m0001-x", "m00011-0"] {
+            assert_eq!(ids_of(id), None, "{id}");
+        }
+        // Of an earlier build.
+        assert_eq!(ids_of("m0001"), Some(Ids::of_slot_before(1)));
+    }
+}
