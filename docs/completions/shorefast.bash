@@ -1573,7 +1573,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__mount)
-            opts="-t -o -h --type --options --secret-file --secret-fd --client --client-file --image --container --mode --offline --dry-run --unit --timeout --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            opts="-t -o -h --type --options --secret-file --secret-fd --client --client-file --image --container --mode --over --offline --dry-run --unit --timeout --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

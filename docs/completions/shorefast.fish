@@ -67,6 +67,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-ima
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l over -d 'Mount also where a mount of ours is already, on top of it'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l offline -d 'Never ask the network: use only images that are here'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l dry-run -d 'Print the plan as JSON and do nothing; needs no root'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l unit -d 'Print a systemd unit that makes this mount, and do nothing; it needs /sbin/mount.TYPE (`install --helpers`)'

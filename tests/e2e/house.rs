@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and the crates of ours that it may use.
-const WALLS: [(&str, &[&str]); 12] = [
+const WALLS: [(&str, &[&str]); 13] = [
     ("sys", &[]),
     ("trust", &[]),
     ("net", &["trust"]),
@@ -16,7 +16,8 @@ const WALLS: [(&str, &[&str]); 12] = [
     ("engine", &["broker", "image", "runtimes", "sandbox", "sys", "trust"]),
     ("install", &[]),
     ("doctor", &["engine", "image", "sys"]),
-    ("shorefast", &["broker", "doctor", "engine", "image", "install", "sandbox", "sys"]),
+    ("worker", &["broker", "engine", "image", "sandbox", "sys"]),
+    ("shorefast", &["broker", "doctor", "engine", "image", "install", "sandbox", "sys", "worker"]),
 ];
 
 fn crates() -> PathBuf {

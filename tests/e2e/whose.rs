@@ -13,7 +13,7 @@ use shorefast_tests::client::Request;
 use shorefast_tests::command::Running;
 use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
-use shorefast_tests::{Client, Host, command, mountinfo, wait};
+use shorefast_tests::{Client, Host, Way, command, mountinfo, wait};
 
 /// A local client that is mounted and serves a file.
 fn bindfs(host: &Host, target: &Path) {
@@ -96,8 +96,12 @@ fn of_two_of_ours_the_one_on_top_goes() {
     for _ in 0..5 {
         bindfs(&host, &target);
         let below = mountinfo::at(&target);
-        Request::new(&Client::named("tmpfs"), "tmpfs", "none", &target).sandboxed(&host).succeeds();
-        bindfs(&host, &target);
+        let (tmpfs, source) = (Client::named("tmpfs"), host.directory("source"));
+        let over = Request::new(&tmpfs, "tmpfs", "none", &target);
+        over.sandboxed(&host).exits(32).says("has another mount of ours already, which differs in type, source").says("--over");
+        host.shorefast(&over.arguments(Way::Directory, &["--over"])).succeeds();
+        let bindfs = Client::named("bindfs");
+        host.shorefast(&Request::new(&bindfs, "bindfs", source, &target).arguments(Way::Directory, &["--over"])).succeeds();
         host.shorefast(&["umount", text(&target)]).succeeds();
         assert_eq!(mountinfo::at(&target).last().map(|top| top.fstype.clone()).as_deref(), Some("tmpfs"));
         host.shorefast(&["umount", text(&target)]).succeeds();
@@ -231,7 +235,7 @@ fn in_a_namespace(host: &Host, target: &Path, after: &str) -> Running {
     let source = host.directory("source");
     let client = Client::named("bindfs");
     let request = Request::new(&client, "bindfs", &source, target);
-    let words = request.arguments(shorefast_tests::client::Way::Directory, &[]);
+    let words = request.arguments(Way::Directory, &[]);
     let mut there = std::process::Command::new("unshare");
     there.args(["--mount", "--propagation", "private", "sh", "-c", &format!("\"$@\" && {after}"), "sh"]).arg(host.binary()).args(words);
     Running::start(there)

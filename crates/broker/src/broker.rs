@@ -10,7 +10,7 @@ use sys::mount::Identity;
 use sys::seccomp::{self, Heard, Notification};
 
 use crate::call::{self, Call, MountCall};
-use crate::error::{Error, Refusal};
+use crate::error::{Error, Refusal, Rule};
 use crate::memory::Memory;
 use crate::perform;
 use crate::policy::{Policy, Start};
@@ -152,7 +152,7 @@ impl<'a> Broker<'a> {
     /// enough: a second mount is refused, and whatever it unmounts, it has only this one.
     fn answer_unread(&mut self, notification: &Notification) -> Result<(), Refusal> {
         if notification.number != libc::SYS_umount2 {
-            return Err(Refusal::policy(Errno::BUSY, "the client mounted a second time"));
+            return Err(Refusal::by_rule(Rule::Count, Errno::BUSY, "the client mounted a second time"));
         }
         check_umount_flags(notification.arguments[1])?;
         self.roll_back();
@@ -164,7 +164,7 @@ impl<'a> Broker<'a> {
             check_umount_flags(notification.arguments[1])?;
         }
         if self.made >= self.policy.mounts {
-            return Err(Refusal::policy(Errno::PERM, format!("the client made more than {} mounts", self.policy.mounts)));
+            return Err(Refusal::by_rule(Rule::Count, Errno::PERM, format!("the client made more than {} mounts", self.policy.mounts)));
         }
         match self.copy(notification)? {
             Call::Mount(call) if call.fstype == sys::shim::ASK => self.start_services_for_asking(),

@@ -28,16 +28,38 @@ pub struct Refusal {
 /// Who said no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    Policy,
+    Policy(Rule),
     /// It tried and failed.
     Kernel,
     /// Nobody: the kernel still waited for the server when the time was over.
     Silence,
 }
 
+/// Which rule of the policy, where a definition could allow what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// `kernel_types`
+    Type,
+    /// `kernel_options`
+    Option,
+    /// `mounts`
+    Count,
+    /// No definition allows it.
+    Fixed,
+}
+
 impl Refusal {
     pub(crate) fn policy(errno: Errno, reason: impl Into<String>) -> Self {
-        Self { errno, reason: reason.into(), by: By::Policy }
+        Self::by_rule(Rule::Fixed, errno, reason)
+    }
+
+    pub(crate) fn by_rule(rule: Rule, errno: Errno, reason: impl Into<String>) -> Self {
+        Self { errno, reason: reason.into(), by: By::Policy(rule) }
+    }
+
+    /// The kernel does not know the filesystem.
+    pub fn is_missing_filesystem(&self) -> bool {
+        self.by == By::Kernel && self.errno == Errno::NODEV
     }
 
     pub(crate) fn no_answer(fstype: &str) -> Self {

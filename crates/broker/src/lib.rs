@@ -26,7 +26,7 @@ pub mod error;
 
 pub use broker::{Broker, Mounted, ServicesFailed, StartServices};
 pub use doorman::{Door, Doorman};
-pub use error::{By, Error, Refusal};
+pub use error::{By, Error, Refusal, Rule};
 pub use policy::Policy;
 pub use view::View;
 pub use witness::Witness;

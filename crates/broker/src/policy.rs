@@ -1,10 +1,10 @@
 //! What a client may mount. Deciding only: `perform` does it.
 
 use rustix::io::Errno;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::call::MountCall;
-use crate::error::Refusal;
+use crate::error::{Refusal, Rule};
 use crate::flags::{self, Flags};
 use crate::options::{self, Fuse, Item};
 use crate::rules::{self, Asked, Extra};
@@ -52,7 +52,7 @@ pub enum Start {
     BeforeTheMount,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Owner {
     pub uid: u32,
     pub gid: u32,
@@ -87,7 +87,7 @@ impl Policy {
         let asked = flags::translate(call.flags).map_err(|what| Refusal::policy(Errno::PERM, format!("the client asked for {what}")))?;
         if !self.allows(&call.fstype) {
             let reason = format!("the client may not mount type {:?} (its kernel_types: {})", call.fstype, self.kernel_types.join(", "));
-            return Err(Refusal::policy(Errno::NODEV, reason));
+            return Err(Refusal::by_rule(Rule::Type, Errno::NODEV, reason));
         }
         let caller = flags::translate(self.flags).map_err(|what| Refusal::policy(Errno::INVAL, format!("the caller asked for {what}")))?;
         let (fstype, subtype) = match call.fstype.split_once('.') {
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn refuses_a_bind_in_disguise() {
         let refusal = policy(&["tmpfs"]).judge(&call("tmpfs", libc::MS_BIND | libc::MS_RDONLY, "")).unwrap_err();
-        assert_eq!((refusal.errno, refusal.by), (Errno::PERM, By::Policy));
+        assert_eq!((refusal.errno, refusal.by), (Errno::PERM, By::Policy(Rule::Fixed)));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::error::Refusal;
+use crate::error::{Refusal, Rule};
 use crate::options::Item;
 
 /// Of one filesystem, as a definition lists them: `key`, `key=value`, or `key*`, whatever begins with it.
@@ -119,7 +119,7 @@ const TABLES: &[Table] = &[
 pub fn judge(fstype: &str, items: &[Item], asked: &Asked, extra: &[Extra]) -> Result<(), Refusal> {
     let table = TABLES.iter().find(|table| table.types.contains(&fstype));
     let refuse = |key: &str, why: &str| {
-        Err(Refusal::policy(Errno::INVAL, format!("the client may not pass the option {:?} to {fstype}: {why}", short(key))))
+        Err(Refusal::by_rule(Rule::Option, Errno::INVAL, format!("the client may not pass the option {:?} to {fstype}: {why}", short(key))))
     };
     for item in items {
         if item.key.is_empty() || has_control(item.key.as_bytes()) || item.value.as_deref().is_some_and(has_control) {

@@ -66,6 +66,17 @@ impl Target {
 }
 
 impl Target {
+    /// What the caller's path leads to now: another call may have mounted there since it was opened.
+    pub fn refresh(&mut self, deadline: Instant) -> Result<(), Error> {
+        self.directory = in_namespace(self.elsewhere.as_ref(), || self.open_again(deadline))?;
+        Ok(())
+    }
+
+    /// The mount that is at the target, if there is one.
+    pub fn mount(&self) -> Option<Identity> {
+        mount_with_root(&self.directory)
+    }
+
     /// What the caller's path leads to now.
     fn open_again(&self, deadline: Instant) -> Result<OwnedFd, Error> {
         opened(&self.named, errand::open(&self.named, TARGET, deadline))

@@ -28,7 +28,7 @@ pub struct Sources {
 }
 
 /// `nfs=IMAGE`: the image of one client, by its name or one of its types.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ClientImage {
     pub client: String,
     pub image: String,
@@ -170,10 +170,13 @@ pub fn built_in(name: &str) -> Option<Written> {
 }
 
 /// One over the other, the last on top.
+pub fn whole(written: &[Written]) -> Layer {
+    written.iter().fold(Layer::default(), |below, one| one.layer.clone().over(below))
+}
+
 pub fn complete(written: &[Written]) -> Result<Definition, Error> {
-    let whole = written.iter().fold(Layer::default(), |below, one| one.layer.clone().over(below));
     let file = written.iter().rev().find_map(|one| if let Author::File(path) = &one.by { Some(path.clone()) } else { None });
-    whole.complete().map_err(|problem| Error::Definition { file: file.unwrap_or_else(|| "built in".into()), problem })
+    whole(written).complete().map_err(|problem| Error::Definition { file: file.unwrap_or_else(|| "built in".into()), problem })
 }
 
 /// `snapshot`: where the files are read; `directory`: where people see them.

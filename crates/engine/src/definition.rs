@@ -223,6 +223,11 @@ impl Layer {
     }
 
     /// Fills in the defaults, and refuses what cannot work.
+    /// Names of options whose value is a secret.
+    pub fn secret_options(&self) -> &[String] {
+        self.secret.as_ref().and_then(|secret| secret.from_options.as_deref()).unwrap_or_default()
+    }
+
     pub fn complete(self) -> Result<Definition, String> {
         let types = self.types.unwrap_or_default();
         if types.is_empty() {

@@ -1,5 +1,12 @@
 //! What can fail, a variant per step. `Display` says the step; the chain says the rest.
 
+mod hint;
+mod failure;
+mod kind;
+
+pub use failure::Failure;
+pub use kind::{Kind, Step};
+
 use std::path::PathBuf;
 
 use shorefast_broker as broker;
@@ -8,6 +15,7 @@ use shorefast_runtimes as runtimes;
 use shorefast_sandbox as sandbox;
 use shorefast_sys as sys;
 
+use crate::difference::Difference;
 use crate::text;
 
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +100,8 @@ pub enum Error {
     Keeper(#[source] sys::Error),
     #[error("cannot keep a record in {path:?}")]
     Record { path: PathBuf, source: std::io::Error },
+    #[error("{path:?} has {}", already(differs))]
+    Already { path: PathBuf, differs: Vec<Difference> },
     #[error("{path:?} is not a mount of ours")]
     NotOurs { path: PathBuf },
     #[error("{path:?} is still being mounted, by pid {pid}")]
@@ -114,13 +124,13 @@ pub struct Said {
     /// The helper's last lines.
     pub helper: Vec<String>,
     /// Calls of the client that were not performed, and why.
-    pub refused: Vec<String>,
+    pub refused: Vec<broker::Refusal>,
 }
 
 impl std::fmt::Display for Said {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for line in &self.refused {
-            write!(out, "\n  broker: {}", text::printable_line(line))?;
+        for refusal in &self.refused {
+            write!(out, "\n  broker: {}", text::printable_line(&refusal.reason))?;
         }
         for line in &self.helper {
             write!(out, "\n  helper: {}", text::printable_line(line))?;
@@ -150,127 +160,37 @@ fn exit_status(code: Option<i32>) -> String {
     code.map_or_else(|| " (killed by a signal)".to_owned(), |code| format!(" (exit status {code})"))
 }
 
-/// Errors sorted for exit codes and retries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The call or the configuration is wrong: trying again is of no use.
-    Usage,
-    /// This machine does not let us.
-    System,
-    /// The mount or unmount failed.
-    Mount,
+fn already(differs: &[Difference]) -> String {
+    if differs.is_empty() {
+        return "this mount already".to_owned();
+    }
+    let names: Vec<_> = differs.iter().map(ToString::to_string).collect();
+    format!("another mount of ours already, which differs in {}", names.join(", "))
 }
 
 impl Error {
-    pub fn kind(&self) -> Kind {
+    /// What client and kernel had to say, where they had a say.
+    pub fn said(&self) -> Option<&Said> {
         match self {
-            Self::HostProc { .. } | Self::HostOutOfReach { .. } => Kind::System,
-            Self::NotRoot | Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
-            Self::NoContainer { .. } | Self::Container(runtimes::Error::Selector(_)) => Kind::Usage,
-            Self::DefinitionUnreadable { .. } | Self::Definition { .. } | Self::LastGoodInForce { .. } => Kind::Usage,
-            Self::NoSecretWay { .. } | Self::TooManySecrets { .. } | Self::Sandbox(sandbox::Error::SecretLines { .. }) => Kind::Usage,
-            Self::Image(image::Error::Reference { .. } | image::Error::Unknown { .. }) => Kind::Usage,
-            Self::HostMount { code: Some(1), .. } => Kind::Usage,
-            Self::HostMount { code: Some(2), .. } | Self::MountProgram { .. } => Kind::System,
-            Self::Record { .. } | Self::Keeper(_) | Self::Wait(_) | Self::Image(image::Error::Store { .. }) => Kind::System,
-            _ => Kind::Mount,
+            Self::Helper { said, .. } | Self::NothingMounted { said } | Self::NotServing { said, .. } => Some(said),
+            Self::ClientEnded { said } | Self::Deadline { said, .. } | Self::HostMount { said, .. } => Some(said),
+            _ => None,
         }
-    }
-
-    /// One line for somebody who can do something about it.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            Self::NotRoot => "run it as root; `shorefast mount --dry-run` shows the plan without",
-            Self::HostProc { .. } => {
-                "--host-proc and HOSTPROCPATH name the host's /proc as the container sees it; the container must be privileged"
-            }
-            Self::HostOutOfReach { .. } => {
-                "what it starts would end with the container: give it the host's processes (--pid=host, hostPID: true) and no user namespace"
-            }
-            Self::NoType => "say -t TYPE, or --client or --client-file",
-            Self::UnknownType { directory, .. } | Self::UnknownClient { directory, .. } => {
-                return Some(format!(
-                    "`shorefast client list` shows all; put a client file into {}, or name one with --client-file",
-                    directory.display()
-                ));
-            }
-            Self::Definition { .. } | Self::LastGoodInForce { .. } => "docs/CLIENTS.md lists the keys",
-            Self::NoImage { .. } => "add image = \"…\" to the definition, or say --image",
-            Self::NoContainer { .. } => "add container = \"NAME\" or \"KEY=VALUE\" to the definition, or say --container",
-            Self::Container(error) => error.hint(),
-            Self::Sandbox(sandbox::Error::ContainerGone { .. }) => "the container was stopped meanwhile: start it and try again",
-            Self::Sandbox(sandbox::Error::OwnersNotMapped { .. }) => {
-                "root's files there would be the client's: use mode container, or say source_access = \"as-root\" if they may be (docs/CLIENTS.md)"
-            }
-            Self::MountProgram { .. } => "mode host needs mount(8) of util-linux or busybox on this host",
-            Self::HostMount { why, .. } => {
-                return Some(format!(
-                    "this was plain mount(8), not a client, because: {why}; `shorefast client list` shows the types with one"
-                ));
-            }
-            Self::NotInKernel { .. } => "load its module (modprobe), install the package that has it, or use another kernel",
-            Self::NoSecretWay { .. } => {
-                "add secret = { to_option = \"…\" } to its definition (docs/CLIENTS.md), or name the file with an option"
-            }
-            Self::TooManySecrets { .. } => "give it once: with --secret-file, or as an option",
-            Self::Sandbox(sandbox::Error::SecretLines { .. }) => {
-                "the file holds the secret alone, such as a password, with or without a newline behind it"
-            }
-            Self::Target { source, .. } => match source.errno() {
-                rustix::io::Errno::NOENT => "create the directory first",
-                rustix::io::Errno::NOTDIR => "the target must be a directory",
-                rustix::io::Errno::TIMEDOUT => "the path leads through a mount whose server does not answer",
-                _ => return None,
-            },
-            Self::Image(error) => return error.hint(),
-            Self::Sandbox(sandbox::Error::Execute(_)) => {
-                "is the helper in the image or container? the first word of `command` is looked up on its PATH"
-            }
-            Self::Sandbox(sandbox::Error::Root { .. } | sandbox::Error::Start(_) | sandbox::Error::Inside(_))
-                if !sys::seccomp::is_supported() =>
-            {
-                "this kernel is too old for unprivileged clients (docs/KERNEL.md); --mode chroot runs the client with all rights"
-            }
-            Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
-            Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint(),
-            Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",
-            Self::NoServices { otherwise, .. } | Self::NoHostFile { otherwise, .. } => return otherwise.clone(),
-            Self::NotServing { .. } | Self::ClientEnded { .. } => {
-                "run the client in the foreground with its debug option to see why it ended"
-            }
-            Self::NotOurs { .. } => "`shorefast list` shows ours; for others there is umount(8)",
-            Self::Unmount { source, .. } if source.raw_os_error() == Some(libc::EBUSY) => {
-                "something uses it (fuser -vm shows what); --lazy detaches it now, --force also cuts the users off"
-            }
-            Self::Covered { client_ended: true, .. } => {
-                "what is mounted there is not ours; unmount it first (umount(8)), then `shorefast umount` or `reconcile` removes the rest"
-            }
-            Self::Covered { .. } => {
-                "what is mounted there is not ours; unmount it first (umount(8)). --force ends our client, and only that"
-            }
-            Self::OtherNamespace { id, .. } => {
-                return Some(format!("`shorefast umount {id}` unmounts it there; a path means the mount that is seen here"));
-            }
-            Self::Lingers { .. } | Self::Underway { .. } => "`shorefast umount --force` ends it",
-            _ => return None,
-        };
-        Some(text.to_owned())
     }
 }
 
-impl Said {
-    fn hint(&self) -> &'static str {
-        let has = |part: &str| self.refused.iter().any(|line| line.contains(part));
-        if has("may not mount type") {
-            "if the client is meant to mount that type, add it to kernel_types in its definition"
-        } else if has("may not pass the option") {
-            "if that is meant, say it yourself with -o, or list it in kernel_options of the client's definition (docs/CLIENTS.md)"
-        } else if has("fsopen") && has("ENODEV") {
-            "this kernel lacks the filesystem: load its module or use another kernel"
-        } else if has("mounted a second time") || has("made more than") {
-            "if the client is meant to mount more than once, set mounts in its definition"
-        } else {
-            "check source, options and credentials; `shorefast mount --dry-run` shows how the helper is called"
+/// The whole chain as one text: each cause once.
+pub fn chain(error: &dyn std::error::Error, show: impl Fn(&dyn std::error::Error) -> String) -> String {
+    let mut text = show(error);
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // A cause that the step's own text already shows is not said twice.
+        let line = show(error);
+        if !text.contains(&line) {
+            text.push_str(": ");
+            text.push_str(&line);
         }
+        cause = error.source();
     }
+    text
 }

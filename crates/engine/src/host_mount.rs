@@ -144,23 +144,13 @@ fn said(output: &mut File) -> Said {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::ClientChoice;
 
     fn plan(fstype: Option<&str>, options: &str) -> HostPlan {
         let request = Request {
             fstype: fstype.map(str::to_owned),
-            source: "-server:/x".into(),
-            target: "/mnt".into(),
             options: options.into(),
-            secret: None,
-            flags: Vec::new(),
-            client: ClientChoice::ByType,
-            image: None,
-            container: None,
-            mode: None,
-            name_servers: None,
-            namespace: None,
             timeout: Duration::from_secs(1),
+            ..Request::new("-server:/x", "/mnt")
         };
         HostPlan::make(&request, "a test".into())
     }

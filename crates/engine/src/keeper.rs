@@ -1,10 +1,9 @@
-//! The tiny process on the host that outlives us and cleans up when the sandbox ends. While we mount,
-//! it waits aside; once we let go of it, or die, it becomes the same few kilobytes as the sandbox's
-//! pid 1 (`sys/shim/shim.rs`); and when its time comes, `shorefast __ended ID`, which is
-//! [`crate::reconcile::ended`]. A filesystem that the kernel serves has no sandbox, and so no keeper.
+//! The small process on the host that outlives us and cleans up when the sandbox ends. It is the same few kilobytes as the sandbox's
+//! pid 1 (`sys/shim/shim.rs`), and waits for one word: [`Keeper::release`], or the end of its control socket, which is the death of the
+//! process that mounts. When the sandbox ends, it executes `shorefast __ended ID`, which is [`crate::reconcile::ended`]. A
+//! filesystem that the kernel serves has no sandbox, and so no keeper.
 
 use std::fs::File;
-use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -28,23 +27,33 @@ pub struct Keeper {
     released: bool,
 }
 
-/// `sandbox`: its first process, as a pidfd. `log`: the mount's, in which its record stands as well: should the run directory be lost, the
-/// keeper still knows what to clean up.
-pub fn start(run_dir: &Path, id: &str, sandbox: BorrowedFd<'_>, log: BorrowedFd<'_>, program: &Program) -> Result<Keeper> {
+/// What a keeper holds as long as it lives.
+#[derive(Debug)]
+pub struct Holdings<'a> {
+    /// The sandbox's first process, as a pidfd.
+    pub sandbox: BorrowedFd<'a>,
+    /// The mount's log, in which its record stands as well: should the run directory be lost, the keeper still knows what to clean up.
+    pub log: BorrowedFd<'a>,
+    /// What the mount was made of; a service has none.
+    pub recipe: Option<BorrowedFd<'a>>,
+}
+
+pub fn start(run_dir: &Path, id: &str, holdings: &Holdings<'_>, program: &Program) -> Result<Keeper> {
     let binary = call(|| "open(\"/proc/self/exe\")".into(), File::open("/proc/self/exe"))?;
     let station = origin::station(run_dir)?;
-    let arguments = vec![sys::c_string("keeper")?, sys::c_string(run_dir)?, sys::c_string(id)?, sys::c_string(&station.origin)?];
+    let arguments = [sys::c_string("keeper")?, sys::c_string(run_dir)?, sys::c_string(id)?, sys::c_string(&station.origin)?];
     let (control, theirs) = talk::pair()?;
     let mut places = vec![
         (theirs.as_fd(), sys::shim::CONTROL),
-        (sandbox, sys::shim::SANDBOX),
+        (holdings.sandbox, sys::shim::SANDBOX),
         (binary.as_fd(), sys::shim::BINARY),
-        (log, sys::shim::LOG),
+        (holdings.log, sys::shim::LOG),
     ];
+    places.extend(holdings.recipe.map(|recipe| (recipe, sys::shim::RECIPE)));
     if let Some(away) = &station.away {
         places.extend([(away.namespace.as_fd(), sys::shim::HOME), (away.run_dir.as_fd(), sys::shim::RUN_DIR)]);
     }
-    let process = sys::aside::start(program.get()?.as_fd(), arguments, &places)?;
+    let process = sys::spawn::start(program.get()?.as_fd(), &arguments, &places)?;
     Ok(Keeper { process, control, released: false })
 }
 
@@ -54,11 +63,10 @@ impl Keeper {
     }
 
     /// From here on the mount is the keeper's to clean up, when its sandbox ends.
-    pub fn release(self) -> Result<()> {
-        // Its end of our talk stays open: the kernel closes it when we end, and only then the keeper begins.
-        let mut kept = ManuallyDrop::new(self);
-        kept.released = true;
-        kept.say(sys::shim::KEEP)
+    pub fn release(mut self) -> Result<()> {
+        self.say(sys::shim::KEEP)?;
+        self.released = true;
+        Ok(())
     }
 
     /// There is nothing to keep. Nobody waits for its end.

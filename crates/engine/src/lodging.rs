@@ -1,15 +1,15 @@
 //! Where the client's files come from, and the nest that it will run in.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use shorefast_image::Digest;
 use shorefast_image::store::{Held, Resolved};
+use shorefast_image::{Digest, Reference};
 use shorefast_sandbox::launch::Root as Files;
 use shorefast_sandbox::{Container, Nest};
 
 use crate::Host;
-use crate::error::Error;
+use crate::error::{Error, Said};
 use crate::plan::{ClientPlan, Root};
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub enum House {
 pub fn find(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Lodging, Error> {
     match &plan.root {
         Root::Image(image) => {
-            let mut image = host.images.obtain(image, host.network).map_err(Error::Image)?;
+            let mut image = obtain(image, host, plan.image_timeout)?;
             let held = image.held.take();
             Ok(Lodging { nest, house: House::Image(image), held })
         }
@@ -41,6 +41,22 @@ pub fn find(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Lodging, Error
             let container = Container::of(found.pid).map_err(Error::Sandbox)?;
             Ok(Lodging { nest, house: House::Container(container, found.to_string()), held: None })
         }
+    }
+}
+
+/// The image's files. Getting them is up to registries and archives: it ends by the deadline, if there is one.
+fn obtain(image: &Reference, host: &Host, within: Option<Duration>) -> Result<Resolved, Error> {
+    if let Some(resolved) = host.images.resolve(image).map_err(Error::Image)? {
+        return Ok(resolved);
+    }
+    let Some(within) = within else { return host.images.obtain(image, host.network).map_err(Error::Image) };
+    let (answer, arrives) = std::sync::mpsc::channel();
+    let (store, network, image) = (host.images.clone(), host.network, image.clone());
+    // Left behind if it is late, and ended by our own end: what it has fetched by then, the next call goes on from.
+    std::thread::spawn(move || answer.send(store.obtain(&image, network)));
+    match arrives.recv_timeout(within) {
+        Ok(resolved) => resolved.map_err(Error::Image),
+        Err(_) => Err(Error::Deadline { seconds: within.as_secs(), waiting_for: "the image has not arrived", said: Said::default() }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use shorefast_broker::{Broker, By, Mounted, ServicesFailed, Witness};
+use shorefast_broker::{Broker, By, Mounted, Refusal, ServicesFailed, Witness};
 
 use crate::error::Error;
 
@@ -55,9 +55,9 @@ impl Maker<'_> {
     }
 
     /// What was not performed, oldest first.
-    pub fn refused(&self) -> Vec<String> {
+    pub fn refused(&self) -> Vec<Refusal> {
         match self {
-            Self::Broker(broker) => broker.refused().iter().map(ToString::to_string).collect(),
+            Self::Broker(broker) => broker.refused().to_vec(),
             Self::Client(_) => Vec::new(),
         }
     }

@@ -38,7 +38,7 @@ impl FromStr for Mode {
 }
 
 /// What it comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     Container,

@@ -24,20 +24,53 @@ use crate::plan::ClientPlan;
 use crate::process::Process;
 use crate::record::Record;
 use crate::records::{Begun, Records, Underway};
+use crate::request::Existing;
 use crate::serve::{self, Terms};
 use crate::start::{self, Started};
-use crate::{Host, Plan, host_mount, kernel, reconcile, services};
+use crate::{Host, Plan, existing, host_mount, kernel, reconcile, services, target_lock};
 
 /// What the rest of a mount takes of the stack and allocates.
 const FRAMES: usize = 28 << 10;
 /// With what the sandbox's first process takes.
 const HEAP: usize = 108 << 10;
 
-/// Starts setting up a sandbox. Called first of all: what it does needs no plan.
-pub fn prepare() -> Result<Nest, Error> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(Error::NotRoot);
+/// A mount that is about to be made. Its sandbox is being set up already, on another CPU, while the caller reads its
+/// arguments and plans: what that takes needs no plan.
+#[derive(Debug)]
+pub struct Mounter {
+    prepared: Result<Nest, Error>,
+}
+
+impl Mounter {
+    /// Called first of all. What fails here is said by [`mount`](Self::mount): a call that turns out to be wrong is told that instead.
+    pub fn prepare() -> Self {
+        Self { prepared: prepare() }
     }
+
+    /// For a process that may not need it: nothing is set up yet.
+    pub fn unprepared() -> Self {
+        Self { prepared: Err(Error::NotRoot) }
+    }
+
+    /// The record of the mount; none for one that mount(8) made.
+    pub fn mount(self, plan: &Plan, host: &Host) -> Result<Option<Record>, Error> {
+        match plan {
+            Plan::Client(plan) => mount_by_client(plan, host, self.prepared.or_else(|_| prepare())?).map(Some),
+            Plan::Host(plan) => {
+                drop(self.prepared);
+                require_root()?;
+                host_mount::run(plan).map(|()| None)
+            }
+        }
+    }
+}
+
+fn require_root() -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NotRoot) }
+}
+
+fn prepare() -> Result<Nest, Error> {
+    require_root()?;
     // Ourselves: the client, what keeps it and what runs beside it have it from us.
     sys::standing::reset();
     let nest = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
@@ -47,18 +80,7 @@ pub fn prepare() -> Result<Nest, Error> {
     Ok(nest)
 }
 
-/// `nest`: where the client will run, being set up while the plan was made.
-pub fn mount(plan: &Plan, host: &Host, nest: Nest) -> Result<(), Error> {
-    match plan {
-        Plan::Client(plan) => mount_by_client(plan, host, nest),
-        Plan::Host(plan) => {
-            drop(nest);
-            host_mount::run(plan)
-        }
-    }
-}
-
-fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
+fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Record, Error> {
     let result = make(plan, host, nest);
     if !plan.services.is_empty() {
         services::settle(&Records::at(&host.run_dir));
@@ -66,8 +88,15 @@ fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Err
     result
 }
 
-fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
-    let (target, source) = open_places(plan, Instant::now() + plan.timeout)?;
+fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Record, Error> {
+    let records = Records::at(&host.run_dir);
+    let until = Instant::now() + plan.timeout;
+    let (mut target, source) = open_places(plan, until)?;
+    let _only = target_lock::take(&host.run_dir, target.namespace()?, &target.path(until)?, until)?;
+    target.refresh(until)?;
+    if plan.existing == Existing::Refuse {
+        existing::refuse(&records, &target, plan)?;
+    }
     kill_point::pass(Point::TargetOpened);
     kernel::require_any(&plan.policy.kernel_types)?;
     services::require(&plan.needs)?;
@@ -76,7 +105,6 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     kill_point::pass(Point::ImageResolved);
     // An image may have taken minutes to arrive; what the caller limits is the mount.
     let deadline = Instant::now() + plan.timeout;
-    let records = Records::at(&host.run_dir);
 
     let begun = records.begin(house.digest(), Some(&underway(plan, &house)))?;
     drop(held);
@@ -111,7 +139,13 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
         sandbox,
         deadline,
     };
-    let commit = |mounted: &Mounted| begun.commit(&parts.describe(mounted, services::used_by(mounted, &plan.client, &records))?);
+    let mut made = None;
+    let commit = |mounted: &Mounted| {
+        let record = parts.describe(mounted, services::used_by(mounted, &plan.client, &records))?;
+        begun.commit(&record)?;
+        made = Some(record);
+        Ok(())
+    };
     serve::until_complete(&client, &mut maker, &terms, commit)?;
     let mounted = maker.mounted().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
@@ -123,7 +157,7 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     let attached = attach::at(&mounted.mount, mounted.identity, &target, deadline, clear)?;
     kill_point::pass(Point::Attached);
     if !mounted.services.is_empty() {
-        services::remember(&records);
+        services::remember(&records, deadline);
     }
     if mounted.is_fuse {
         keeper.release().map_err(Error::Keeper)?;
@@ -141,7 +175,7 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<(), Error> {
     maker.keep();
     begun.finish();
     kill_point::pass(Point::RecordFinished);
-    Ok(())
+    Ok(made.expect("a complete mount was recorded"))
 }
 
 /// For `list`, until there is a record.
@@ -208,6 +242,7 @@ impl Parts<'_> {
             services,
             boot: sys::process::boot_id().to_owned(),
             sandbox: *sandbox,
+            made_of: Some(plan.fingerprint()),
         })
     }
 }

@@ -49,10 +49,15 @@ pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, 
     let namespaces: Vec<_> = NAMESPACES.iter().map(|kind| open(&first.join(kind))).collect::<sys::Result<_>>().map_err(fail)?;
     match sys::process::fork(Fresh::empty()).map_err(fail)? {
         Fork::Child => {
-            // On the way there is nobody to return an error to but the caller's terminal or log.
-            let Err(error) = start_anew(&namespaces, &program, arguments, environment);
-            eprintln!("shorefast: cannot get to the host: {}", text::printable(&error.to_string()));
-            sys::process::exit_now(2)
+            let joined = namespaces.iter().try_for_each(|namespace| sys::namespace::join(namespace.as_fd()));
+            let code = match joined {
+                Ok(()) => cgroup::run_outside_callers(|| {
+                    let Err(error) = start_anew(&program, arguments, environment);
+                    explain(&error)
+                }),
+                Err(error) => explain(&error),
+            };
+            sys::process::exit_now(code.into())
         }
         Fork::Parent(child) => {
             // Killed by a signal: the system's fault, as far as our caller can tell.
@@ -61,14 +66,13 @@ pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, 
     }
 }
 
-fn start_anew(
-    namespaces: &[OwnedFd],
-    program: &OwnedFd,
-    arguments: &[OsString],
-    environment: Vec<(OsString, OsString)>,
-) -> sys::Result<Infallible> {
-    namespaces.iter().try_for_each(|namespace| sys::namespace::join(namespace.as_fd()))?;
-    cgroup::leave_callers();
+/// Here an error can only be told to the caller's terminal or log.
+fn explain(error: &sys::Error) -> u8 {
+    eprintln!("shorefast: cannot get to the host: {}", text::printable(&error.to_string()));
+    2
+}
+
+fn start_anew(program: &OwnedFd, arguments: &[OsString], environment: Vec<(OsString, OsString)>) -> sys::Result<Infallible> {
     call(|| "chdir(\"/\")".into(), rustix::process::chdir("/"))?;
     let arguments: Vec<CString> = arguments.iter().map(sys::c_string).collect::<sys::Result<_>>()?;
     let variable = |(name, value): (OsString, OsString)| {

@@ -17,14 +17,15 @@ use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{self, Content, File, HostSource, Identity, ProcessLimits, Processes, Role, Secret};
 
 use crate::client::{self, Client, Origin};
-use crate::configuration::Configuration;
+use crate::configuration::{self, Author, Configuration, Written};
 use crate::definition::{Daemon, Definition, Namespace, OnExit, Services, Source};
 use crate::error::Error;
 use crate::host_helper;
 use crate::host_mount::HostPlan;
 use crate::mode::{self, Choice, Mode, Place};
 use crate::options::{self, Item};
-use crate::request::{HelperFlag, Request};
+use crate::recipe::{Fingerprint, Recipe};
+use crate::request::{Existing, HelperFlag, Request};
 use crate::{secret, text};
 
 #[derive(Clone, Debug)]
@@ -57,6 +58,10 @@ pub struct ClientPlan {
     pub daemon: Daemon,
     pub on_exit: OnExit,
     pub timeout: Duration,
+    pub image_timeout: Option<Duration>,
+    pub existing: Existing,
+    /// From which all this can be planned again.
+    pub recipe: Recipe,
     /// The client's options, for display only.
     shown_options: String,
 }
@@ -109,9 +114,21 @@ pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
     match place {
         Place::Host => by_host(&Request { fstype: Some(fstype.clone()), ..request.clone() }, why),
         Place::Container | Place::Chroot | Place::Exec => {
-            through_client(request, context, client, Choice { place, why }).map(|plan| Plan::Client(Box::new(plan)))
+            through_client(request, context.owner, client, Choice { place, why }).map(|plan| Plan::Client(Box::new(plan)))
         }
     }
+}
+
+/// The plan of a mount that was made before, with the files that the caller gave then.
+pub fn again(recipe: &Recipe) -> Result<ClientPlan, Error> {
+    let problem = |problem| Error::Definition { file: recipe.client.clone().into(), problem };
+    let definition = recipe.definition.clone().complete().map_err(problem)?;
+    let written = vec![Written { by: Author::Caller, layer: recipe.definition.clone() }];
+    let client = Client { name: recipe.client.clone(), origin: Origin(vec![Author::Caller]), definition, written };
+    let choice = Choice { place: recipe.mode, why: "as it was before".to_owned() };
+    let mut plan = through_client(&recipe.request, recipe.owner, client, choice)?;
+    recipe.restore_files(&mut plan.spec);
+    Ok(plan)
 }
 
 /// mount(8) takes secrets only where everybody can read them, or in files that its helpers know by name.
@@ -138,8 +155,8 @@ fn reason(request: &Request, error: &Error) -> String {
     if request.mode == Some(Mode::Host) { "this call says so".to_owned() } else { error.to_string() }
 }
 
-fn through_client(request: &Request, context: &Context, client: Client, choice: Choice) -> Result<ClientPlan, Error> {
-    let Client { name, origin, definition, .. } = client;
+fn through_client(request: &Request, owner: Owner, client: Client, choice: Choice) -> Result<ClientPlan, Error> {
+    let Client { name, origin, definition, written } = client;
     let fstype = request.fstype.clone().unwrap_or_else(|| definition.types[0].clone());
     let root = root(request, &name, &definition, choice.place)?;
     let options = options::parse(&request.options)?.with(options::parse(&definition.options.join(","))?);
@@ -191,7 +208,7 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         kernel_types: definition.kernel_types.clone(),
         mounts: definition.mounts,
         flags: options.flags,
-        owner: context.owner,
+        owner,
         services: services.iter().map(service_use).collect(),
         source_seen_as: source_path.map(|path| SourceAlias { inside: spec::SOURCE.into(), outside: path.into_os_string().into_vec() }),
         asked: Asked(shorefast_broker::options::split("", options::join(&items).as_bytes())),
@@ -201,7 +218,17 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
             .map(|(fstype, options)| Extra { fstype: fstype.clone(), options: options.clone() })
             .collect(),
     };
+    let recipe = Recipe {
+        request: request.clone(),
+        client: name.clone(),
+        definition: configuration::whole(&written),
+        mode: choice.place,
+        owner,
+        digest: None,
+        files: Vec::new(),
+    };
     Ok(ClientPlan {
+        recipe,
         services,
         needs,
         limits,
@@ -210,6 +237,8 @@ fn through_client(request: &Request, context: &Context, client: Client, choice: 
         source: request.source.clone(),
         namespace: request.namespace.clone(),
         timeout: request.timeout,
+        image_timeout: request.image_timeout,
+        existing: request.existing,
         client: name,
         definition: origin,
         mode: choice.place,
@@ -397,6 +426,11 @@ impl ClientPlan {
 }
 
 impl ClientPlan {
+    /// For comparing with what is mounted already.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.recipe.fingerprint(&self.fstype, &self.root.to_string())
+    }
+
     /// What holds for the client, and what it holds for: all that the client is, or each of its processes.
     pub fn limits_json(&self) -> Value {
         let ProcessLimits { processes, memory_bytes } = self.spec.process_limits;
@@ -448,6 +482,7 @@ fn flag_names(word: u64) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::difference::Difference;
 
     fn expanded(command: &[&str], options: &str) -> Vec<String> {
         let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
@@ -474,6 +509,62 @@ mod tests {
         ];
         for (command, options, expected) in rows {
             assert_eq!(expanded(command, options), *expected);
+        }
+    }
+
+    #[test]
+    fn a_recipe_gives_the_same_plan_again_with_what_the_files_held_then() {
+        let request = Request {
+            fstype: Some("cifs".into()),
+            options: "user=me,password=hunter2,vers=3.1.1,ro".into(),
+            ..Request::new("//host/share", "/mnt")
+        };
+        let owner = Owner { uid: 0, gid: 0 };
+        let context = Context { configuration: Configuration::default(), owner };
+        let Plan::Client(plan) = make(&request, &context).unwrap() else { panic!("cifs has a client") };
+        let sealed = plan.recipe.completed(None, &plan.spec).seal().unwrap();
+        assert_eq!(rustix::io::pwrite(&sealed, b"x", 0), Err(rustix::io::Errno::PERM), "it cannot be changed");
+        let kept =
+            Recipe::read(std::fs::File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&sealed))).unwrap()).unwrap();
+        assert!(!format!("{kept:?}").contains("hunter2"));
+        // Another day the file that the option became holds something else; what it held then counts.
+        let plan_again =
+            again(&Recipe { request: Request { options: request.options.replace("hunter2", "other"), ..kept.request.clone() }, ..kept });
+        let plan_again = plan_again.unwrap();
+        let secrets = |plan: &ClientPlan| {
+            let given = plan.spec.files.iter().filter_map(|file| match &file.content {
+                Content::Secret { secret: Secret::Given(text), .. } => Some(text.reveal().to_vec()),
+                _ => None,
+            });
+            given.collect::<Vec<_>>()
+        };
+        assert_eq!(secrets(&plan_again), [b"hunter2".to_vec()]);
+        let without_why = |plan: &ClientPlan| {
+            let mut value = plan.to_json();
+            ["why", "definition"].iter().for_each(|key| drop(value.as_object_mut().unwrap().remove(*key)));
+            value
+        };
+        assert_eq!(without_why(&plan_again), without_why(&plan));
+    }
+
+    #[test]
+    fn a_fingerprint_tells_what_differs_and_no_secret() {
+        let base = Request { fstype: Some("cifs".into()), options: "user=me,password=a,ro".into(), ..Request::new("//h/s", "/mnt") };
+        let fingerprint = |request: &Request| {
+            let context = Context { configuration: Configuration::default(), owner: Owner { uid: 0, gid: 0 } };
+            let Plan::Client(plan) = make(request, &context).unwrap() else { panic!("cifs has a client") };
+            plan.fingerprint()
+        };
+        let rows: [(Request, &[Difference]); 6] = [
+            (Request { target: "/elsewhere".into(), ..base.clone() }, &[]),
+            (Request { options: "user=me,password=b,ro".into(), ..base.clone() }, &[]),
+            (Request { options: "user=you,password=a,ro".into(), ..base.clone() }, &[Difference::Options]),
+            (Request { options: "user=me,password=a".into(), ..base.clone() }, &[Difference::Options]),
+            (Request { source: "//h/t".into(), ..base.clone() }, &[Difference::Source]),
+            (Request { image: Some("dir:/x".into()), fstype: Some("smb3".into()), ..base.clone() }, &[Difference::Type, Difference::Image]),
+        ];
+        for (request, expected) in rows {
+            assert_eq!(fingerprint(&base).differences(&fingerprint(&request)), expected, "{request:?}");
         }
     }
 

@@ -42,6 +42,14 @@ impl Process {
         Self::of(self.pid).as_ref() == Some(self)
     }
 
+    /// Alive, but SIGKILL is pending: it will not do anything any more.
+    pub fn is_being_killed(&self) -> bool {
+        const SIGKILL: u64 = 1 << (libc::SIGKILL - 1);
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let masks = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
+        masks.map(str::trim).any(|mask| u64::from_str_radix(mask, 16).is_ok_and(|mask| mask & SIGKILL != 0))
+    }
+
     /// Alive, or on its way out: the first process of a sandbox waits there for all others.
     pub fn remains(&self) -> bool {
         let pid = rustix::process::Pid::from_raw(self.pid);

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::record::{self, Record};
 use crate::records::Records;
 use crate::state::{self, Look, State};
-use crate::{recover, services};
+use crate::{recover, services, target_lock};
 
 /// What a reconciliation did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -108,6 +108,7 @@ pub fn watch_for_services(records: &Records) -> Result<(), Error> {
 /// somebody else's mount comes next.
 pub fn abandoned(records: &Records) -> Result<Vec<String>, Error> {
     let mut undone = Vec::new();
+    target_lock::remove_stale(records.directory());
     for id in records.abandoned()? {
         let record = records.get(&id).ok().flatten();
         if record.as_ref().is_some_and(|record| state::of(record) == Some(State::Serving)) {
@@ -138,6 +139,7 @@ fn undo(records: &Records, id: &str, record: Option<&Record>) {
 
 /// A keeper's last act: its mount has ended, or its maker died. An id is never used again, so a record with this id is of this mount.
 pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
+    target_lock::remove_stale(records.directory());
     match records.get(id).ok().flatten().or_else(|| recover::from_own_log(id)) {
         // No record: the maker is dead or about to be, whatever /proc still says.
         None if services::is_one(records, id) => return services::ended(records, id),

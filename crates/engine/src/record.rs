@@ -12,6 +12,7 @@ use shorefast_sys as sys;
 
 use crate::definition::OnExit;
 use crate::process::Process;
+use crate::recipe::Fingerprint;
 use crate::text;
 
 /// All that is kept of a mount. No options, no environment: nothing that could be a secret.
@@ -54,6 +55,9 @@ pub struct Record {
     /// The sandbox's mount namespace, by inode: proof that a process belongs to it.
     #[serde(default)]
     pub sandbox: Option<u64>,
+    /// What it was made of. Records of older builds do not say.
+    #[serde(default)]
+    pub made_of: Option<Fingerprint>,
 }
 
 impl Record {

@@ -31,7 +31,7 @@ use shorefast_broker::Mounted;
 use shorefast_sandbox::members::Sandbox;
 use shorefast_sandbox::{Cgroup, members};
 
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::plan::Need;
 use crate::records::Records;
 use crate::services::plan::Planned;
@@ -127,7 +127,10 @@ pub fn used_by(mounted: &Mounted, client: &str, records: &Records) -> Vec<String
 }
 
 /// A mount that needs them was made: what the kernel has registered by now must survive rpcbind.
-pub fn remember(records: &Records) {
+pub fn remember(records: &Records, deadline: Instant) {
+    // Without the lock, what its keeper writes meanwhile about a restart would be lost. If it cannot be had, only a later death of rpcbind
+    // will show it.
+    let Ok(_lock) = lock(records, deadline) else { return };
     for mut running in record::all(records) {
         let Some(socket) = running.service.socket() else { continue };
         if let Ok(registered) = rpc::registrations(socket)
@@ -183,8 +186,7 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
     if !is_needed(records, &running) || deaths.len() > DEATHS {
         return Ok(());
     }
-    let again = Running { deaths, ..start::run(records, &running.service, Instant::now() + START_WITHIN)? };
-    let _ = again.write(records);
+    let again = start::run(records, &running.service, deaths, Instant::now() + START_WITHIN)?;
     if let Some(socket) = again.service.socket() {
         for line in running.registered.iter().filter(|line| line.program != rpc::RPCBIND) {
             let _ = rpc::register(socket, line);
@@ -257,21 +259,11 @@ fn start_apart(records: &Records, service: &Planned, deadline: Instant) -> Resul
 /// The body of [`START`].
 pub fn start_from(records: &Records, description: impl std::io::Read) -> Result<(), String> {
     let service: Planned = serde_json::from_reader(description).map_err(|error| error.to_string())?;
-    let running = start::run(records, &service, Instant::now() + START_WITHIN).map_err(|error| match error {
+    let started = start::run(records, &service, Vec::new(), Instant::now() + START_WITHIN);
+    started.map(drop).map_err(|error| match error {
         Error::Service { problem, .. } => problem,
-        other => explain(&other),
-    })?;
-    running.write(records).map_err(|error| error.to_string())
-}
-
-fn explain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+        other => error::chain(&other, |error| error.to_string()),
+    })
 }
 
 fn tempfile(service: &Planned) -> std::io::Result<File> {

@@ -9,7 +9,7 @@ use shorefast_sandbox::{Client, Error as SandboxError, Spec};
 use shorefast_sys as sys;
 
 use crate::error::Error;
-use crate::keeper::{self, Keeper};
+use crate::keeper::{self, Holdings, Keeper};
 use crate::kill_point::{self, Point};
 use crate::plan::ClientPlan;
 use crate::records::{Begun, Records};
@@ -37,19 +37,27 @@ pub fn client(
     begun: &Begun<'_>,
 ) -> Result<Started, Error> {
     let files = furnished.files();
-    let spec = shorefast_sandbox::files::with_secrets(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
-    match start(furnished, &spec, around, records, begun) {
+    let spec = shorefast_sandbox::files::with_callers_files(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
+    let recipe = plan.recipe.completed(begun.digest, &spec).seal().map_err(Error::Keeper)?;
+    match start(furnished, &spec, &recipe, around, records, begun) {
         Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if spec.identity == Identity::UserNamespace => {
             let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };
             let nest = shorefast_sandbox::prepare(without.shape()).map_err(Error::Sandbox)?;
             let furnished = nest.furnish(&without, files).map_err(Error::Sandbox)?;
-            start(furnished, &without, around, records, begun)
+            start(furnished, &without, &recipe, around, records, begun)
         }
         result => result,
     }
 }
 
-fn start(furnished: Furnished<'_>, spec: &Spec, around: &Surroundings<'_>, records: &Records, begun: &Begun<'_>) -> Result<Started, Error> {
+fn start(
+    furnished: Furnished<'_>,
+    spec: &Spec,
+    recipe: &OwnedFd,
+    around: &Surroundings<'_>,
+    records: &Records,
+    begun: &Begun<'_>,
+) -> Result<Started, Error> {
     let launching = furnished.launch(spec, around).map_err(Error::Sandbox)?;
     kill_point::pass(Point::SandboxStands);
     let look = |namespace: &OwnedFd| {
@@ -65,7 +73,8 @@ fn start(furnished: Furnished<'_>, spec: &Spec, around: &Surroundings<'_>, recor
     let Launched { client, namespace, listener } = launching.complete().map_err(Error::Sandbox)?;
     kill_point::pass(Point::ClientLaunched);
     let view = seen.map_or_else(|| look(&namespace), Ok)?;
-    let keeper = keeper::start(records.directory(), &begun.id, client.pidfd(), begun.log.as_fd(), around.program).map_err(Error::Keeper)?;
+    let holdings = Holdings { sandbox: client.pidfd(), log: begun.log.as_fd(), recipe: Some(recipe.as_fd()) };
+    let keeper = keeper::start(records.directory(), &begun.id, &holdings, around.program).map_err(Error::Keeper)?;
     kill_point::pass(Point::KeeperStarted);
     let sandbox = rustix::fs::fstat(&namespace).ok().map(|namespace| namespace.st_ino);
     Ok(Started { keeper, client, listener, view, sandbox })

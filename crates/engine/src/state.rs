@@ -7,15 +7,16 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 use sys::mountinfo::{self, Entry};
 
 use crate::origin;
 use crate::process::Process;
 use crate::record::Record;
+use crate::text;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     Serving,
@@ -26,10 +27,11 @@ pub enum State {
 }
 
 /// A mount as it is now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     pub state: State,
     /// Where it is attached, as seen in its namespace. `None`: nowhere.
+    #[serde(with = "text::optional")]
     pub place: Option<PathBuf>,
     /// Something is mounted on it, or below it.
     pub covered: bool,

@@ -79,6 +79,23 @@ pub fn deserialize<'de, T: From<OsString>, D: Deserializer<'de>>(deserializer: D
     Ok(T::from(OsString::from_vec(unescape(&text))))
 }
 
+/// The same for what may be missing.
+pub mod optional {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &Option<impl AsRef<OsStr>>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(|value| crate::text::escape(value.as_ref().as_bytes())).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, T: From<OsString>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        Ok(text.map(|text| T::from(OsString::from_vec(crate::text::unescape(&text)))))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

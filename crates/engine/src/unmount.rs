@@ -15,7 +15,8 @@ use crate::record::Record;
 use crate::records::Records;
 use crate::state::{self, Look, Standing};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Manner {
     /// A busy mount stays; one that hangs is forced.
     Polite,
@@ -26,7 +27,7 @@ pub enum Manner {
 }
 
 /// How it was unmounted in the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
     Polite,

@@ -78,6 +78,13 @@ impl Error {
         Some(text.to_owned())
     }
 
+    /// A registry wants a login, or another one.
+    pub fn is_about_credentials(&self) -> bool {
+        use registry::Error::{Credentials, Helper, NoCredentials, WrongCredentials};
+        let source = if let Self::Registry { source, .. } = self { Some(&**source) } else { None };
+        matches!(source, Some(Credentials { .. } | Helper { .. } | NoCredentials { .. } | WrongCredentials { .. }))
+    }
+
     fn is_full(&self) -> bool {
         let mut cause: Option<&dyn std::error::Error> = Some(self);
         while let Some(error) = cause {

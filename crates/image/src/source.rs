@@ -12,7 +12,8 @@ use crate::stream::{Expected, Stream};
 pub type Blob = Box<dyn Read + Send>;
 
 /// Whether the network may be asked for what is not here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Network {
     Allowed,
     Forbidden,

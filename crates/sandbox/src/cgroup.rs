@@ -142,24 +142,37 @@ impl Cgroup {
     }
 }
 
-/// Takes this process, which has one thread, and all that it starts from now on, out of whatever groups its caller is in: a service's
-/// end must not be the end of a mount that it asked for. As far as the hierarchies here can be written to.
+/// Does `work`, and all that it starts, outside whatever groups the caller of this program is in: a service's end must not be the end
+/// of a mount that it asked for. As far as the hierarchies here can be written to. Gives the exit code of `work`. The process must have one thread.
 ///
-/// Before the kernel moves a process, it waits for every processor, some ten milliseconds. A thread that moves itself waits for
-/// nobody; that is for v1. A new process can be started where it belongs; that is for v2, so it is a child that returns from here.
-pub fn leave_callers() {
+/// Before the kernel moves a process, it waits for an RCU grace period, some ten milliseconds. A thread that moves itself does not; that is
+/// for v1. With v2, a new process is started where it belongs: `work` is done by a child, which ends with this process.
+pub fn run_outside_callers(work: impl FnOnce() -> u8) -> u8 {
     sys::process::assert_single_threaded();
     let membership = fs::read_to_string("/proc/thread-self/cgroup").unwrap_or_default();
-    let mut hierarchies = None;
+    let (mut known, mut unified) = (None, None);
     for (controllers, _) in membership.lines().filter_map(self::membership).filter(|(_, path)| *path != "/") {
-        let hierarchies = hierarchies.get_or_insert_with(self::hierarchies);
+        let hierarchies = known.get_or_insert_with(hierarchies);
         // The root of a hierarchy may hold processes beside groups, also with v2, and limits nothing.
         match hierarchies.iter().find(|hierarchy| hierarchy.is_of(controllers)) {
-            Some(Hierarchy { is_v2: true, mount_point, .. }) => {
-                go_on_in(mount_point).unwrap_or_else(|_| enter(mount_point, "cgroup.procs"))
-            }
+            Some(Hierarchy { is_v2: true, mount_point, .. }) => unified = Some(mount_point.clone()),
             Some(Hierarchy { is_v2: false, mount_point, .. }) => enter(mount_point, "tasks"),
             None => {}
+        }
+    }
+    let Some(unified) = unified else { return work() };
+    match fork_in(&unified) {
+        Ok(Fork::Child) => {
+            let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+            let code = work();
+            let _ = std::io::Write::flush(&mut std::io::stdout());
+            sys::process::exit_now(code.into())
+        }
+        // Killed by a signal: the system's fault, as far as our caller can tell.
+        Ok(Fork::Parent(child)) => child.wait().ok().flatten().unwrap_or(2),
+        Err(_) => {
+            enter(&unified, "cgroup.procs");
+            work()
         }
     }
 }
@@ -168,21 +181,10 @@ fn enter(group: &Path, members: &str) {
     let _ = fs::write(group.join(members), "0");
 }
 
-/// As a child in that group. This process waits for it, and ends as it does; if something ends this process, that is the child's end, too.
-fn go_on_in(group: &Path) -> sys::Result<()> {
+fn fork_in(group: &Path) -> sys::Result<Fork> {
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let group = sys::call(|| format!("open({group:?})"), rustix::fs::open(group, directory, Mode::empty()))?;
-    match sys::process::fork_into(group.as_fd())? {
-        Fork::Child => {
-            let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-            Ok(())
-        }
-        Fork::Parent(child) => {
-            // Killed by a signal: the system's fault, as far as our caller can tell.
-            let code = child.wait().ok().flatten().unwrap_or(2);
-            sys::process::exit_now(code.into())
-        }
-    }
+    sys::process::fork_into(group.as_fd())
 }
 
 /// Takes a process out of a group that may be frozen (v1, where a frozen process cannot be killed; with v2 it can).

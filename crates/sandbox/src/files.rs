@@ -66,15 +66,20 @@ pub fn read_given(spec: &Spec, deadline: Instant) -> Result<Vec<ReadFile>, Error
     Ok(files)
 }
 
-/// The spec with its secrets in memory: from a pipe they come only once, and a client may have to be
-/// started twice.
-pub fn with_secrets(spec: &Spec, deadline: Instant) -> Result<Spec, Error> {
+/// The spec with the caller's files in memory: from a pipe they come only once, and a client may have to be
+/// started more than once.
+pub fn with_callers_files(spec: &Spec, deadline: Instant) -> Result<Spec, Error> {
     let mut spec = spec.clone();
     for file in &mut spec.files {
-        if let Content::Secret { secret, .. } = &mut file.content
-            && let Secret::Host(path) = secret
-        {
-            *secret = Secret::Given(Hidden::new(read_callers_file(path, deadline)?));
+        let read = |path: &Path| read_callers_file(path, deadline).map(|content| Secret::Given(Hidden::new(content)));
+        match &mut file.content {
+            Content::Secret { secret, .. } => {
+                if let Secret::Host(path) = secret {
+                    *secret = read(path)?;
+                }
+            }
+            Content::Host(path) => file.content = Content::Secret { secret: read(path)?, form: SecretForm::default() },
+            Content::Text(_) | Content::HostIfThere(_) => {}
         }
     }
     Ok(spec)

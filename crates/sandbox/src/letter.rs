@@ -1,19 +1,15 @@
 //! More than a word, from the launching process to the sandbox's first: plain data of any size, and a few descriptors.
 
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut, Read as _, Seek as _, Write as _};
-use std::mem::MaybeUninit;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shorefast_sys as sys;
 
-/// Most that go with one letter, the enclosure included.
-const FDS: usize = 10;
 /// Most letters are shorter. A longer one is an enclosure: memory that is nobody's file.
 const PACKET: usize = 2048;
 
@@ -24,30 +20,18 @@ pub fn send<'a>(to: BorrowedFd<'_>, data: &impl Serialize, descriptors: impl Ite
     let bytes = postcard::to_allocvec(data).expect("plain data has a plain form");
     let enclosure = if bytes.len() < PACKET { None } else { Some(enclose(&bytes)?) };
     let packet = match &enclosure {
-        None => [IoSlice::new(&[WHOLE]), IoSlice::new(&bytes)],
-        Some(_) => [IoSlice::new(&[ENCLOSED]), IoSlice::new(&[])],
+        None => [&[WHOLE], &bytes[..]].concat(),
+        Some(_) => vec![ENCLOSED],
     };
     let fds: Vec<_> = enclosure.iter().map(|fd| fd.as_fd()).chain(descriptors.map(|fd| fd.as_fd())).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
-        return Err(sys::Error::new("sendmsg(letter)", Errno::MSGSIZE));
-    }
-    sys::call(|| "sendmsg(letter)".into(), rustix::net::sendmsg(to, &packet, &mut control, SendFlags::NOSIGNAL)).map(drop)
+    sys::descriptors::send(to, &packet, &fds)
 }
 
 /// In the sandbox: waits for a letter. Ends with the launching process.
 pub fn receive<T: DeserializeOwned>(from: BorrowedFd<'_>) -> sys::Result<(T, impl Iterator<Item = OwnedFd>)> {
     let mut packet = [0u8; PACKET];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut packet)], &mut control, RecvFlags::CMSG_CLOEXEC);
-    let length = sys::call(|| "recvmsg(letter)".into(), received)?.bytes;
-    let fds = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-        _ => None,
-    });
-    let mut fds = fds.flatten().collect::<Vec<_>>().into_iter();
+    let (length, fds) = sys::descriptors::receive(from, &mut packet)?;
+    let mut fds = fds.into_iter();
     let wrong = || sys::Error::new("recvmsg(letter)", Errno::PROTO);
     let read = |bytes: &[u8]| postcard::from_bytes(bytes).map_err(|_| wrong());
     let data = match &packet[..length] {

@@ -206,7 +206,8 @@ impl Hidden {
         Self(text.into())
     }
 
-    pub(crate) fn reveal(&self) -> &[u8] {
+    /// For who hands it on.
+    pub fn reveal(&self) -> &[u8] {
         &self.0
     }
 }

@@ -1,16 +1,11 @@
 //! What the launching process and the sandbox's first process say to each other, over a socket
 //! of packets. Both ends are ours until the client is executed.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-    SocketType,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use shorefast_sys as sys;
 
 use crate::container::Joins;
@@ -74,16 +69,7 @@ pub fn say_standing(to: BorrowedFd<'_>) -> sys::Result<()> {
 }
 
 pub fn say_filtered(to: BorrowedFd<'_>, listener: &OwnedFd) -> sys::Result<()> {
-    say_with(to, FILTERED, listener)
-}
-
-fn say_with(to: BorrowedFd<'_>, tag: u8, fd: &OwnedFd) -> sys::Result<()> {
-    let fds = [fd.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&fds));
-    let sent = rustix::net::sendmsg(to, &[IoSlice::new(&[tag])], &mut control, SendFlags::NOSIGNAL);
-    sys::call(|| "sendmsg(SCM_RIGHTS)".into(), sent).map(drop)
+    sys::descriptors::send(to, &[FILTERED], &[listener.as_fd()])
 }
 
 pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
@@ -147,14 +133,8 @@ pub fn hear(from: BorrowedFd<'_>, deadline: Instant) -> Result<Word, Error> {
 /// The word that `poll` said is there.
 pub fn take(from: BorrowedFd<'_>) -> Result<Word, Error> {
     let mut buffer = [0u8; 4096];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::net::recvmsg(from, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::CMSG_CLOEXEC);
-    let n = sys::call(|| "recvmsg(control)".into(), received).map_err(Error::Start)?.bytes;
-    let fd = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
+    let (n, fds) = sys::descriptors::receive(from, &mut buffer).map_err(Error::Start)?;
+    let fd = fds.into_iter().next();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_start().to_owned();
     match (&buffer[..n], fd) {
         ([], _) => Err(Error::Ended),

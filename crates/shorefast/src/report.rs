@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use shorefast_engine::text::printable;
-use shorefast_engine::{Error, Kind};
+use shorefast_engine::{Error, Kind, error};
 
 /// mount(8)'s exit codes.
 pub fn exit_code(kind: Kind) -> u8 {
     match kind {
-        Kind::Usage => 1,
-        Kind::System => 2,
-        Kind::Mount => 32,
+        Kind::Usage | Kind::Privilege => 1,
+        Kind::Internal => 2,
+        _ => 32,
     }
 }
 
@@ -38,7 +38,7 @@ pub fn failure_of_client(error: &Error) -> ExitCode {
     match error {
         Error::Helper { code: Some(code), said, .. } if said.refused.is_empty() && !said.helper.is_empty() => {
             said.helper.iter().for_each(|line| say(line));
-            ExitCode::from(u8::try_from(*code).unwrap_or(exit_code(Kind::Mount)))
+            ExitCode::from(u8::try_from(*code).unwrap_or(exit_code(Kind::Failed)))
         }
         _ => failure(error),
     }
@@ -55,17 +55,7 @@ pub fn text(error: &Error) -> String {
 
 /// The same for errors that no mount has.
 pub fn chain(error: &dyn StdError, hint: Option<String>) -> String {
-    let mut text = format!("shorefast: {}", set_off(error));
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        // A cause that the step's own text already shows is not said twice.
-        let line = set_off(error);
-        if !text.contains(&line) {
-            text.push_str(": ");
-            text.push_str(&line);
-        }
-        cause = error.source();
-    }
+    let mut text = format!("shorefast: {}", error::chain(error, set_off));
     if let Some(hint) = hint {
         text.push_str("\nhint: ");
         text.push_str(&hint);
@@ -82,6 +72,7 @@ fn set_off(error: &dyn StdError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorefast_broker::{By, Refusal, Rule};
     use shorefast_engine::error::Said;
 
     #[test]
@@ -96,7 +87,8 @@ mod tests {
 
     #[test]
     fn what_others_wrote_does_not_pass_for_ours() {
-        let said = Said { helper: vec!["a\nhint: b\u{1b}[2J".into()], refused: vec!["c\nshorefast: d".into()] };
+        let refusal = Refusal { errno: rustix::io::Errno::PERM, reason: "c\nshorefast: d".into(), by: By::Policy(Rule::Fixed) };
+        let said = Said { helper: vec!["a\nhint: b\u{1b}[2J".into()], refused: vec![refusal] };
         let error = text(&Error::NothingMounted { said });
         let starts: Vec<_> = error.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
         // The hint is our own, for a client that mounts nothing.

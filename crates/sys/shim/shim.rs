@@ -7,12 +7,12 @@
 //!   pid namespace). It reaps, copies the client's output into a bounded ring file, tells the
 //!   broker how the helper exited, and ends when its last child does. 3 = control socket,
 //!   4 = read end of the client's output, 5 = ring file, 6 = with `follow`, a pidfd: the end of that process is its end, too.
-//! * `keeper RUN_DIR ID ORIGIN` starts when the mounting process has let go of it or died. It waits
-//!   on the host for the end of the sandbox, then becomes the full shorefast binary, which cleans up.
+//! * `keeper RUN_DIR ID ORIGIN` waits on the host until the mounting process releases it or dies, then for the
+//!   end of the sandbox, and then becomes the full shorefast binary, which cleans up.
 //!   3 = control socket, 4 = pidfd of the sandbox's first process, 5 = the shorefast binary, 6 = the
 //!   mount's log, for what it becomes. If the mounting process is in a mount namespace of its own,
 //!   that must not live on because of us: 7 = another one that lives anyway, 8 = the run directory,
-//!   which has no name there. ORIGIN is for what it becomes: the way back.
+//!   which has no name there. ORIGIN is for what it becomes: the way back. 9 = the mount's recipe (a sealed memfd), held for what it becomes.
 //!
 //! * Called by a path, it stands in the place of a program of the image by which a client asks for the
 //!   services that it needs (`sys::shim::ASK` says how): it asks the broker, and ends well if they run.

@@ -22,6 +22,8 @@ pub const LOG: i32 = 6;
 pub const HOME: i32 = 7;
 pub const RUN_DIR: i32 = 8;
 pub const FOLLOWED: i32 = 6;
+/// A keeper only holds it, for what it becomes and for whoever asks it.
+pub const RECIPE: i32 = 9;
 
 /// To pid 1 of a sandbox: end when the process at [`FOLLOWED`] does.
 pub const FOLLOW: &CStr = c"follow";

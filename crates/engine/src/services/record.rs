@@ -47,7 +47,8 @@ pub fn get(records: &Records, id: &str) -> Option<Running> {
 impl Running {
     pub fn write(&self, records: &Records) -> io::Result<()> {
         let path = records.service(&self.id);
-        let new = path.with_extension("new");
+        // Of its own: two processes may write at once.
+        let new = path.with_extension(format!("{}.new", std::process::id()));
         fs::create_dir_all(records.services())?;
         fs::write(&new, serde_json::to_vec(self)?)?;
         fs::rename(new, path)

@@ -12,15 +12,15 @@ use shorefast_sandbox::{Cgroup, Client};
 use shorefast_sys as sys;
 
 use crate::error::Error;
-use crate::keeper;
+use crate::keeper::{self, Holdings};
 use crate::process::Process;
 use crate::records::{Begun, Records};
 use crate::services::plan::{Boot, Planned};
 use crate::services::record::{self, Running};
 use crate::services::{pipes, profile, rpc, state};
 
-/// Starts it. The record that comes out is for the caller to write: from then on its keeper looks after it.
-pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Running, Error> {
+/// Starts it and writes its record: from then on its keeper looks after it. `deaths`: when it died before.
+pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Instant) -> Result<Running, Error> {
     let begun = records.begin(service.digest.as_ref(), None)?;
     let boot = prepare(records, service, &begun)?;
     let program = sys::shim::Program::default();
@@ -33,7 +33,8 @@ pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Ru
     let launching = furnished.launch(&spec, &around).map_err(Error::Sandbox)?;
     let Launched { client, listener, .. } = launching.complete().map_err(Error::Sandbox)?;
     let listener = listener.ok_or_else(|| failed(service, "nobody hears it".to_owned()))?;
-    let keeper = keeper::start(records.directory(), &begun.id, client.pidfd(), begun.log.as_fd(), &program).map_err(Error::Keeper)?;
+    let holdings = Holdings { sandbox: client.pidfd(), log: begun.log.as_fd(), recipe: None };
+    let keeper = keeper::start(records.directory(), &begun.id, &holdings, &program).map_err(Error::Keeper)?;
     let user = begun.ids.client(service.identity());
     let mut doorman = Doorman::new(listener, &service.doors, user);
     until_it_answers(service, &client, &mut doorman, &records.log(&begun.id), deadline)?;
@@ -51,7 +52,7 @@ pub fn run(records: &Records, service: &Planned, deadline: Instant) -> Result<Ru
         keeper: keeper.process(),
         doorman,
         since: record::now(),
-        deaths: Vec::new(),
+        deaths,
         registered: Vec::new(),
     };
     running.write(records).map_err(|source| Error::Record { path: records.service(&begun.id), source })?;

@@ -3,7 +3,7 @@
 
 use crate::layers::Error;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
     /// Of all layers together, unpacked: content, headers, and the holes of sparse files.
     pub bytes: u64,

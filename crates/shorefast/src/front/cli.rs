@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context};
 use shorefast_engine::records::Records;
-use shorefast_engine::request::{ClientChoice, Request};
+use shorefast_engine::request::{ClientChoice, Existing, Request};
 use shorefast_engine::unmount::{self, Manner, Way};
 use shorefast_engine::{Error, reconcile};
 use shorefast_image::store::Network;
-use shorefast_sandbox::Nest;
 
 use crate::front::client::{self as client_front, ClientArguments};
 use crate::front::demo::{self, DemoArguments, Surroundings};
@@ -95,17 +95,17 @@ struct UmountArguments {
 
 pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     // Before anything else: the sandbox is set up on another processor while we read on here.
-    let nest = if mounts(&arguments) { shorefast_engine::mount::prepare().ok() } else { None };
-    run_on(arguments, nest)
+    let mounter = mounts(&arguments).then(Mounter::prepare);
+    run_on(arguments, mounter)
 }
 
 /// Apart: until the sandbox is started, not more of the stack is touched than needed.
 #[inline(never)]
-fn run_on(arguments: Vec<OsString>, nest: Option<Nest>) -> Result<ExitCode, Error> {
-    if nest.is_some()
+fn run_on(arguments: Vec<OsString>, mounter: Option<Mounter>) -> Result<ExitCode, Error> {
+    if mounter.is_some()
         && let Some((places, arguments)) = usual::mount(&arguments)
     {
-        return mount(arguments, &places, nest);
+        return mount(arguments, &places, mounter);
     }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -118,7 +118,7 @@ fn run_on(arguments: Vec<OsString>, nest: Option<Nest>) -> Result<ExitCode, Erro
     let records = Records::at(&cli.places.run_dir);
     let store = cli.places.store();
     match cli.command {
-        Command::Mount(arguments) => return mount(arguments, &cli.places, nest),
+        Command::Mount(arguments) => return mount(arguments, &cli.places, mounter),
         Command::Image(arguments) => return image::run(arguments, &store, &records),
         Command::Client(arguments) => return client_front::run(arguments, &cli.places),
         Command::Demo(arguments) => {
@@ -139,7 +139,7 @@ fn run_on(arguments: Vec<OsString>, nest: Option<Nest>) -> Result<ExitCode, Erro
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the command is `mount`, and not one that only says something. A good guess is enough: a nest that nobody needs is
+/// Whether the command is `mount`, and not one that only says something. A good guess is enough: a sandbox that is not needed is
 /// thrown away.
 fn mounts(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().skip(1);
@@ -156,14 +156,11 @@ fn mounts(arguments: &[OsString]) -> bool {
     command == "mount" && !arguments.iter().any(says)
 }
 
-fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Result<ExitCode, Error> {
+fn mount(arguments: MountArguments, places: &Places, mounter: Option<Mounter>) -> Result<ExitCode, Error> {
     let request = Request {
         fstype: arguments.fstype,
-        source: arguments.source,
-        target: arguments.target,
         options: arguments.options.join(","),
         secret: secret_place(arguments.secret_file, arguments.secret_fd),
-        flags: Vec::new(),
         client: match (arguments.client, arguments.client_file) {
             (_, Some(file)) => ClientChoice::File(file),
             (Some(name), None) => ClientChoice::Named(name),
@@ -172,9 +169,9 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
         image: arguments.image,
         container: arguments.container,
         mode: arguments.mode,
-        name_servers: None,
-        namespace: None,
+        existing: if arguments.over { Existing::Cover } else { Existing::Refuse },
         timeout: arguments.patience.limit(),
+        ..Request::new(arguments.source, arguments.target)
     };
     if arguments.unit {
         return mount_unit::write(&request);
@@ -185,8 +182,7 @@ fn mount(arguments: MountArguments, places: &Places, nest: Option<Nest>) -> Resu
         return Ok(ExitCode::SUCCESS);
     }
     let network = if arguments.offline { Network::Forbidden } else { Network::Allowed };
-    let nest = nest.map_or_else(shorefast_engine::mount::prepare, Ok)?;
-    shorefast_engine::mount::mount(&plan, &places.host(network), nest)?;
+    mounter.unwrap_or_else(Mounter::prepare).mount(&plan, &places.host(network))?;
     Ok(ExitCode::SUCCESS)
 }
 

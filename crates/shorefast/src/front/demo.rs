@@ -65,7 +65,7 @@ impl Failure {
             Self::Engine(error) => report::failure(error),
             Self::Step { .. } => {
                 report::say(&format!("shorefast demo: {self}"));
-                ExitCode::from(report::exit_code(Kind::Mount))
+                ExitCode::from(report::exit_code(Kind::Failed))
             }
         }
     }

@@ -33,7 +33,7 @@ pub fn run(arguments: DoctorArguments, places: &Places) -> ExitCode {
     });
     report::print(&if arguments.json { format!("{:#}\n", json!(findings)) } else { findings.iter().map(lines).collect() });
     if findings.iter().any(|finding| finding.verdict == Verdict::Bad) {
-        return ExitCode::from(report::exit_code(shorefast_engine::Kind::System));
+        return ExitCode::from(report::exit_code(shorefast_engine::Kind::Internal));
     }
     ExitCode::SUCCESS
 }

@@ -90,7 +90,7 @@ impl Problem {
         let kind = match self {
             Self::Install(Error::NotAType { .. } | Error::NotInstalled { .. }) => shorefast_engine::Kind::Usage,
             Self::Definition(error) => error.kind(),
-            _ => shorefast_engine::Kind::System,
+            _ => shorefast_engine::Kind::Internal,
         };
         ExitCode::from(report::exit_code(kind))
     }

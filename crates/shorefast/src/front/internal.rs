@@ -41,6 +41,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
             let watched = reconcile::watch_for_services(&Records::at(&arguments[2]));
             Some(watched.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
         }
+        [command] if *command == shorefast_worker::ask::COMMAND => Some(ExitCode::from(shorefast_worker::work::run())),
         [command, uid] if *command == client::END_USER => {
             let ended = uid.parse().map(client::end_this_user);
             Some(if matches!(ended, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

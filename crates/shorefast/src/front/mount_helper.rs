@@ -11,9 +11,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use lexopt::Arg::{Short, Value};
 use shorefast_engine::configuration::Configuration;
+use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context};
-use shorefast_engine::request::{ClientChoice, HelperFlag, Request};
-use shorefast_engine::{Error, client, mount};
+use shorefast_engine::request::{HelperFlag, Request};
+use shorefast_engine::{Error, client};
 use shorefast_image::store::Network;
 
 use crate::front::patience::Patience;
@@ -110,29 +111,21 @@ impl Words {
     }
 
     fn mount(self, named: &str) -> Result<(), Error> {
-        // Set up on another processor, while we read on here.
-        let nest = if self.fake { None } else { mount::prepare().ok() };
+        let mounter = (!self.fake).then(Mounter::prepare);
         let configuration = self.places.configuration()?;
         let (fstype, source) = meant(self.fstype.as_deref().unwrap_or(named), &self.source);
         let flags = [self.read_only.then_some("ro"), self.read_write.then_some("rw")].into_iter().flatten().map(str::to_owned);
         let request = Request {
             fstype: Some(listed(fstype, &configuration)),
-            source: source.to_owned(),
-            target: self.target.clone(),
             options: self.options.into_iter().chain(flags).collect::<Vec<_>>().join(","),
-            secret: None,
             flags: [self.sloppy.then_some(HelperFlag::Sloppy), self.verbose.then_some(HelperFlag::Verbose)].into_iter().flatten().collect(),
-            client: ClientChoice::ByType,
-            image: None,
-            container: None,
-            mode: None,
-            name_servers: None,
             namespace: self.namespace,
             timeout: self.patience.limit(),
+            ..Request::new(source, &self.target)
         };
         let plan = plan::make(&request, &Context { configuration, owner: places::owner() })?;
-        if !self.fake {
-            mount::mount(&plan, &self.places.host(Network::Allowed), nest.map_or_else(mount::prepare, Ok)?)?;
+        if let Some(mounter) = mounter {
+            mounter.mount(&plan, &self.places.host(Network::Allowed))?;
         }
         if self.verbose {
             report::print(&format!("mount.{named}: {} mounted on {}.\n", Path::new(source).display(), self.target.display()));

@@ -43,6 +43,9 @@ pub struct MountArguments {
     /// (host); auto: host if this host has a helper for the type. Default: what the client's definition says, else container
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(Mode::NAMES).try_map(|name| name.parse::<Mode>()))]
     pub mode: Option<Mode>,
+    /// Mount also where a mount of ours is already, on top of it
+    #[arg(long)]
+    pub over: bool,
     /// Never ask the network: use only images that are here
     #[arg(long)]
     pub offline: bool,

@@ -10,11 +10,12 @@ use std::process::{Command, ExitCode};
 
 use clap::Parser;
 use lexopt::Arg::{Short, Value};
+use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context};
-use shorefast_engine::request::{ClientChoice, Request};
-use shorefast_engine::{Error, Kind, client, mount};
+use shorefast_engine::request::Request;
+use shorefast_engine::{Error, Kind, client};
 use shorefast_image::store::Network;
-use shorefast_sandbox::{Nest, cgroup};
+use shorefast_sandbox::cgroup;
 
 use crate::front::patience::Patience;
 use crate::front::places::{self, Places};
@@ -55,18 +56,12 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     // Kubernetes 1.5, and mounters of that time, did without the word.
     let words = words.strip_prefix(&[OsString::from("mount")]).unwrap_or(words);
     if moves_what_is_there(words) {
-        return plain_mount(words);
+        return ExitCode::from(plain_mount(words));
     }
     match Words::usual(words).map_or_else(|| Words::try_parse_from(words), Ok) {
-        Ok(parsed) => match parsed.carry_out(called) {
-            Ok(Outcome::Mounted) => ExitCode::SUCCESS,
-            Ok(Outcome::NotOurs) => plain_mount(words),
-            Ok(Outcome::Incomplete { operands }) => {
-                report::say(&format!("shorefast: a source and a target are needed, but the call has {operands} of them\nusage: {USAGE}"));
-                ExitCode::from(report::exit_code(Kind::Usage))
-            }
-            Err(error) => report::failure(&error),
-        },
+        // What serves the mount must outlive kubelet's next restart, which ends all that is in its groups.
+        Ok(parsed) if parsed.says_all() => ExitCode::from(cgroup::run_outside_callers(|| parsed.conclude(called, words))),
+        Ok(parsed) => ExitCode::from(parsed.conclude(called, words)),
         Err(error) => {
             let _ = error.print();
             ExitCode::from(u8::from(error.use_stderr()))
@@ -102,8 +97,29 @@ impl Words {
         Some(words)
     }
 
+    /// Whether there is all that a mount needs.
+    fn says_all(&self) -> bool {
+        self.operands.len() == 2 && self.fstype.is_some()
+    }
+
+    /// The exit code.
+    fn conclude(self, called: &OsStr, words: &[OsString]) -> u8 {
+        match self.carry_out(called) {
+            Ok(Outcome::Mounted) => 0,
+            Ok(Outcome::NotOurs) => plain_mount(words),
+            Ok(Outcome::Incomplete { operands }) => {
+                report::say(&format!("shorefast: a source and a target are needed, but the call has {operands} of them\nusage: {USAGE}"));
+                report::exit_code(Kind::Usage)
+            }
+            Err(error) => {
+                report::say(&report::text(&error));
+                report::exit_code(error.kind())
+            }
+        }
+    }
+
     fn carry_out(mut self, called: &OsStr) -> Result<Outcome, Error> {
-        let nest = self.prepare();
+        let mounter = self.says_all().then(Mounter::prepare);
         let beside = beside(called);
         // What came with the mounter counts more than what is on the node anyway.
         self.places.clients.push(beside.join("clients.d"));
@@ -119,33 +135,15 @@ impl Words {
         };
         let read_only = self.read_only.then(|| "ro".to_owned());
         let request = Request {
-            fstype: self.fstype,
-            source: source.clone(),
-            target: target.into(),
+            fstype: self.fstype.clone(),
             options: self.options.into_iter().chain(read_only).collect::<Vec<_>>().join(","),
-            secret: None,
-            flags: Vec::new(),
-            client: ClientChoice::ByType,
-            image: None,
-            container: None,
-            mode: None,
             name_servers: Some(beside.join("rootfs/etc/resolv.conf")).filter(|file| file.is_file()),
-            namespace: None,
             timeout: self.patience.limit(),
+            ..Request::new(source, target)
         };
         let plan = plan::make(&request, &Context { configuration, owner: places::owner() })?;
-        mount::mount(&plan, &self.places.host(Network::Allowed), nest.map_or_else(mount::prepare, Ok)?)?;
+        mounter.unwrap_or_else(Mounter::prepare).mount(&plan, &self.places.host(Network::Allowed))?;
         Ok(Outcome::Mounted)
-    }
-
-    /// If all is said that a mount needs: set up on another processor, while we read on here.
-    fn prepare(&self) -> Option<Nest> {
-        if self.operands.len() != 2 || self.fstype.is_none() {
-            return None;
-        }
-        // What serves the mount must outlive kubelet's next restart, which ends all that is in its groups.
-        cgroup::leave_callers();
-        mount::prepare().ok()
     }
 }
 
@@ -166,10 +164,10 @@ fn moves_what_is_there(words: &[OsString]) -> bool {
 }
 
 /// Becomes mount(8).
-fn plain_mount(words: &[OsString]) -> ExitCode {
+fn plain_mount(words: &[OsString]) -> u8 {
     let error = Command::new("mount").args(words).exec();
     report::say(&format!("shorefast: this is for mount(8), which cannot be run: {error}"));
-    ExitCode::from(report::exit_code(Kind::System))
+    report::exit_code(Kind::Internal)
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use shorefast_broker::policy::Owner;
-use shorefast_engine::configuration::{self, ClientImage, Configuration, Sources};
-use shorefast_engine::{Error, Host, images};
+use shorefast_engine::configuration::{self, ClientImage, Configuration};
+use shorefast_engine::installation::{ROOT, RUN_DIR};
+use shorefast_engine::{Error, Host, Installation};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
 
@@ -13,9 +14,6 @@ use crate::front::image::LimitArguments;
 use crate::front::outside;
 use crate::front::progress;
 use crate::report;
-
-const RUN_DIR: &str = "/run/shorefast";
-const ROOT: &str = "/var/lib/shorefast";
 
 #[derive(Debug, Args)]
 pub struct Places {
@@ -55,22 +53,30 @@ impl Default for Places {
 }
 
 impl Places {
+    pub fn installation(&self, network: Network) -> Installation {
+        Installation {
+            run_dir: self.run_dir.clone(),
+            root: self.root.clone(),
+            clients: self.clients.clone(),
+            client_images: self.client_image.clone(),
+            limits: self.limits.limits(),
+            network,
+        }
+    }
+
     pub fn store(&self) -> Store {
-        images::with_annex(Store::at(&self.root)).with_limits(self.limits.limits()).with_progress(progress::for_stderr())
+        self.installation(Network::Allowed).store(progress::for_stderr())
     }
 
     /// What is configured, and on stderr what is wrong with it.
     pub fn configuration(&self) -> Result<Configuration, Error> {
-        let last_good = Some(self.root.join("configuration"));
-        let sources = Sources { directories: self.clients.clone(), images: self.client_image.clone(), last_good };
-        let configuration = configuration::read(&sources)?;
+        let configuration = self.installation(Network::Allowed).configuration()?;
         report::warnings(&configuration.problems);
         Ok(configuration)
     }
 
     pub fn host(&self, network: Network) -> Host {
-        let run_dir = std::path::absolute(&self.run_dir).unwrap_or_else(|_| self.run_dir.clone());
-        Host { run_dir, images: self.store(), network }
+        self.installation(network).host(progress::for_stderr())
     }
 }
 

@@ -7,61 +7,49 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use shorefast_engine::list::{InProgress, Listed};
 use shorefast_engine::reconcile::Report;
-use shorefast_engine::record::Record;
-use shorefast_engine::records::{Records, Underway};
-use shorefast_engine::state::{Look, Standing, State};
-use shorefast_engine::{Error, find, reconcile, text};
+use shorefast_engine::records::Records;
+use shorefast_engine::state::{Standing, State};
+use shorefast_engine::{Error, find, list, text};
 use shorefast_sys::ring::Log;
 
 use crate::report;
 
 pub fn list(records: &Records, json: bool) -> Result<String, Error> {
-    let scan = records.scan()?;
-    for unreadable in &scan.unreadable {
-        let (path, why) = (unreadable.path.display(), &unreadable.why);
-        report::say(&format!("shorefast: {path} is no record: {why} (`shorefast reconcile` sets it aside)"));
+    let listing = list::all(records)?;
+    for (path, why) in &listing.unreadable {
+        report::say(&format!("shorefast: {} is no record: {why} (`shorefast reconcile` sets it aside)", path.display()));
     }
-    // One that ended while nobody watched is not listed.
-    let look = Look::here();
-    let judge = |record: Record| match look.at(&record) {
-        Some(standing) => Some((record, standing)),
-        None => {
-            reconcile::forget_if_over(records, &record);
-            None
-        }
-    };
-    let all: Vec<_> = scan.records.into_iter().filter_map(judge).collect();
-    let underway = records.underway()?;
     if json {
-        let complete = all.iter().map(|(record, standing)| row(record, Some(standing)));
-        let rows: Vec<_> = complete.chain(underway.iter().map(|(id, mount, maker)| row_underway(id, mount, maker.pid))).collect();
+        let rows: Vec<_> = listing.mounts.iter().map(row).chain(listing.in_progress.iter().map(row_in_progress)).collect();
         return Ok(format!("{:#}\n", Value::from(rows)));
     }
     let mut lines = vec![["TARGET", "SOURCE", "TYPE", "CLIENT", "IMAGE", "STATE", "PID", "SINCE"].map(str::to_owned)];
-    lines.extend(all.iter().map(|(record, standing)| {
+    lines.extend(listing.mounts.iter().map(|listed| {
+        let record = &listed.record;
         [
-            text::escape(target(record, Some(standing)).as_os_str().as_bytes()),
+            text::escape(listed.target().as_os_str().as_bytes()),
             text::escape(record.source.as_bytes()),
             record.fstype.clone(),
             record.client.clone(),
             record.digest.map_or_else(|| "-".to_owned(), |digest| digest.short()),
-            in_words(standing),
+            listed.standing.as_ref().map(in_words).unwrap_or_default(),
             record.daemon().map_or_else(|| "-".to_owned(), |daemon| daemon.pid.to_string()),
-            since(record),
+            at(record.since),
         ]
     }));
-    lines.extend(underway.iter().map(|(_, mount, maker)| {
-        let (target, pid) = (text::escape(mount.target.as_os_str().as_bytes()), maker.pid.to_string());
+    lines.extend(listing.in_progress.iter().map(|InProgress { mount, pid, .. }| {
+        let (target, pid) = (text::escape(mount.target.as_os_str().as_bytes()), pid.to_string());
         [target, "-".to_owned(), "-".to_owned(), mount.client.clone(), "-".to_owned(), MOUNTING.to_owned(), pid, at(mount.since)]
     }));
     Ok(table(&lines))
 }
 
-/// The state of a mount that is not complete. Its pid is that of who makes it.
+/// The state of a mount that is not complete. Its pid is that of the process that makes it.
 const MOUNTING: &str = "mounting";
 
-fn row_underway(id: &str, mount: &Underway, maker: i32) -> Value {
+fn row_in_progress(InProgress { id, mount, pid }: &InProgress) -> Value {
     json!({
         "id": id,
         "target": text::escape(mount.target.as_os_str().as_bytes()),
@@ -71,7 +59,7 @@ fn row_underway(id: &str, mount: &Underway, maker: i32) -> Value {
         "image": mount.image,
         "digest": null,
         "mode": mount.mode,
-        "pid": maker,
+        "pid": pid,
         "state": MOUNTING,
         "covered": false,
         "namespace": null,
@@ -79,16 +67,12 @@ fn row_underway(id: &str, mount: &Underway, maker: i32) -> Value {
     })
 }
 
-/// Where it is now, or was at last.
-fn target<'a>(record: &'a Record, standing: Option<&'a Standing>) -> &'a Path {
-    standing.and_then(|standing| standing.place.as_deref()).unwrap_or(&record.target)
-}
-
 /// The documented row of `list --json`.
-fn row(record: &Record, standing: Option<&Standing>) -> Value {
+fn row(listed: &Listed) -> Value {
+    let (record, standing) = (&listed.record, listed.standing.as_ref());
     json!({
         "id": record.id,
-        "target": text::escape(target(record, standing).as_os_str().as_bytes()),
+        "target": text::escape(listed.target().as_os_str().as_bytes()),
         "source": text::escape(record.source.as_bytes()),
         "fstype": record.fstype,
         "client": record.client,
@@ -99,13 +83,13 @@ fn row(record: &Record, standing: Option<&Standing>) -> Value {
         "state": standing.map_or(State::Dead, |standing| standing.state),
         "covered": standing.is_some_and(|standing| standing.covered),
         "namespace": standing.and_then(|standing| standing.elsewhere),
-        "since": since(record),
+        "since": at(record.since),
     })
 }
 
 pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, Error> {
-    let record = find::find(records, target)?;
-    let mut value = row(&record, Look::here().at(&record).as_ref());
+    let listed = list::one(records, target)?;
+    let (mut value, record) = (row(&listed), &listed.record);
     let more = json!({
         "init": record.init.map(|process| process.pid),
         "keeper": record.keeper.map(|process| process.pid),
@@ -187,10 +171,6 @@ fn in_words(standing: &Standing) -> String {
     let covered = if standing.covered { ",covered" } else { "" };
     let elsewhere = standing.elsewhere.map(|namespace| format!(",mnt:[{namespace}]")).unwrap_or_default();
     format!("{state}{covered}{elsewhere}")
-}
-
-fn since(record: &Record) -> String {
-    at(record.since)
 }
 
 fn at(seconds: u64) -> String {

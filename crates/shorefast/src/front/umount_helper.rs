@@ -83,7 +83,7 @@ impl Words {
             // In umount(8)'s own words, which scripts look for.
             Err(Error::Unmount { path, source }) if source.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
                 report::say(&format!("umount: {}: target is busy.", path.display()));
-                ExitCode::from(report::exit_code(Kind::Mount))
+                ExitCode::from(report::exit_code(Kind::Failed))
             }
             Err(error) => report::failure(&error),
         }
@@ -99,6 +99,6 @@ impl Words {
         }
         let error = command.arg("--").arg(&self.target).exec();
         report::say(&format!("shorefast: umount(8) cannot be run: {error}"));
-        ExitCode::from(report::exit_code(Kind::System))
+        ExitCode::from(report::exit_code(Kind::Internal))
     }
 }

@@ -1,0 +1,38 @@
+//! An error on its way to another process.
+
+use crate::difference::Difference;
+use crate::error::{Error, Kind, Step, chain};
+use crate::text;
+
+/// An error as a value, for callers in other processes: nothing of it has to be read from its text.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Failure {
+    pub step: Step,
+    pub kind: Kind,
+    /// The chain, on one line.
+    pub message: String,
+    pub hint: Option<String>,
+    /// The helper's last lines.
+    pub helper: Vec<String>,
+    /// Calls of the client that were not performed: by a rule, or by the kernel, in its own words.
+    pub refused: Vec<String>,
+    /// For [`Kind::AlreadyDifferent`].
+    pub differs: Vec<Difference>,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let first_line =
+            |error: &dyn std::error::Error| text::printable_line(error.to_string().lines().next().unwrap_or_default()).into_owned();
+        let said = error.said().cloned().unwrap_or_default();
+        Self {
+            step: error.step(),
+            kind: error.kind(),
+            message: chain(error, first_line),
+            hint: error.hint(),
+            helper: said.helper.iter().map(|line| text::printable_line(line).into_owned()).collect(),
+            refused: said.refused.iter().map(|refusal| text::printable_line(&refusal.reason).into_owned()).collect(),
+            differs: if let Error::Already { differs, .. } = error { differs.clone() } else { Vec::new() },
+        }
+    }
+}

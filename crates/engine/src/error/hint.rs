@@ -1,0 +1,109 @@
+//! What somebody who sees an error can do about it.
+
+use shorefast_broker as broker;
+use shorefast_sandbox as sandbox;
+use shorefast_sys as sys;
+
+use crate::error::{Error, Said};
+
+impl Error {
+    /// One line for somebody who can do something about it.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::NotRoot => "run it as root; `shorefast mount --dry-run` shows the plan without",
+            Self::HostProc { .. } => {
+                "--host-proc and HOSTPROCPATH name the host's /proc as the container sees it; the container must be privileged"
+            }
+            Self::HostOutOfReach { .. } => {
+                "what it starts would end with the container: give it the host's processes (--pid=host, hostPID: true) and no user namespace"
+            }
+            Self::NoType => "say -t TYPE, or --client or --client-file",
+            Self::UnknownType { directory, .. } | Self::UnknownClient { directory, .. } => {
+                return Some(format!(
+                    "`shorefast client list` shows all; put a client file into {}, or name one with --client-file",
+                    directory.display()
+                ));
+            }
+            Self::Definition { .. } | Self::LastGoodInForce { .. } => "docs/CLIENTS.md lists the keys",
+            Self::NoImage { .. } => "add image = \"…\" to the definition, or say --image",
+            Self::NoContainer { .. } => "add container = \"NAME\" or \"KEY=VALUE\" to the definition, or say --container",
+            Self::Container(error) => error.hint(),
+            Self::Sandbox(sandbox::Error::ContainerGone { .. }) => "the container was stopped meanwhile: start it and try again",
+            Self::Sandbox(sandbox::Error::OwnersNotMapped { .. }) => {
+                "root's files there would be the client's: use mode container, or say source_access = \"as-root\" if they may be (docs/CLIENTS.md)"
+            }
+            Self::MountProgram { .. } => "mode host needs mount(8) of util-linux or busybox on this host",
+            Self::HostMount { why, .. } => {
+                return Some(format!(
+                    "this was plain mount(8), not a client, because: {why}; `shorefast client list` shows the types with one"
+                ));
+            }
+            Self::NotInKernel { .. } => "load its module (modprobe), install the package that has it, or use another kernel",
+            Self::NoSecretWay { .. } => {
+                "add secret = { to_option = \"…\" } to its definition (docs/CLIENTS.md), or name the file with an option"
+            }
+            Self::TooManySecrets { .. } => "give it once: with --secret-file, or as an option",
+            Self::Sandbox(sandbox::Error::SecretLines { .. }) => {
+                "the file holds the secret alone, such as a password, with or without a newline behind it"
+            }
+            Self::Target { source, .. } => match source.errno() {
+                rustix::io::Errno::NOENT => "create the directory first",
+                rustix::io::Errno::NOTDIR => "the target must be a directory",
+                rustix::io::Errno::TIMEDOUT => "the path leads through a mount whose server does not answer",
+                _ => return None,
+            },
+            Self::Image(error) => return error.hint(),
+            Self::Sandbox(sandbox::Error::Execute(_)) => {
+                "is the helper in the image or container? the first word of `command` is looked up on its PATH"
+            }
+            Self::Sandbox(sandbox::Error::Root { .. } | sandbox::Error::Start(_) | sandbox::Error::Inside(_))
+                if !sys::seccomp::is_supported() =>
+            {
+                "this kernel is too old for unprivileged clients (docs/KERNEL.md); --mode chroot runs the client with all rights"
+            }
+            Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
+            Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint(),
+            Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",
+            Self::NoServices { otherwise, .. } | Self::NoHostFile { otherwise, .. } => return otherwise.clone(),
+            Self::NotServing { .. } | Self::ClientEnded { .. } => {
+                "run the client in the foreground with its debug option to see why it ended"
+            }
+            Self::Already { .. } => {
+                "`shorefast inspect` shows what is mounted there; `shorefast umount` ends it; --over mounts on top of it"
+            }
+            Self::NotOurs { .. } => "`shorefast list` shows ours; for others there is umount(8)",
+            Self::Unmount { source, .. } if source.raw_os_error() == Some(libc::EBUSY) => {
+                "something uses it (fuser -vm shows what); --lazy detaches it now, --force also cuts the users off"
+            }
+            Self::Covered { client_ended: true, .. } => {
+                "what is mounted there is not ours; unmount it first (umount(8)), then `shorefast umount` or `reconcile` removes the rest"
+            }
+            Self::Covered { .. } => {
+                "what is mounted there is not ours; unmount it first (umount(8)). --force ends our client, and only that"
+            }
+            Self::OtherNamespace { id, .. } => {
+                return Some(format!("`shorefast umount {id}` unmounts it there; a path means the mount that is seen here"));
+            }
+            Self::Lingers { .. } | Self::Underway { .. } => "`shorefast umount --force` ends it",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+impl Said {
+    fn hint(&self) -> &'static str {
+        let by = |rule: broker::Rule| self.refused.iter().any(|refusal| refusal.by == broker::By::Policy(rule));
+        if by(broker::Rule::Type) {
+            "if the client is meant to mount that type, add it to kernel_types in its definition"
+        } else if by(broker::Rule::Option) {
+            "if that is meant, say it yourself with -o, or list it in kernel_options of the client's definition (docs/CLIENTS.md)"
+        } else if self.refused.iter().any(broker::Refusal::is_missing_filesystem) {
+            "this kernel lacks the filesystem: load its module or use another kernel"
+        } else if by(broker::Rule::Count) {
+            "if the client is meant to mount more than once, set mounts in its definition"
+        } else {
+            "check source, options and credentials; `shorefast mount --dry-run` shows how the helper is called"
+        }
+    }
+}

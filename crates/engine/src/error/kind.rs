@@ -1,0 +1,147 @@
+//! Errors sorted, for callers that have to decide what to do.
+
+use shorefast_image as image;
+use shorefast_runtimes as runtimes;
+use shorefast_sandbox as sandbox;
+
+use crate::error::Error;
+
+/// Errors sorted for exit codes, gRPC codes, HTTP answers and retries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The call or the configuration is wrong: trying again is of no use.
+    Usage,
+    /// The caller is not root.
+    Privilege,
+    /// What the call names is not there: a target, a mount, a client for a type, a container.
+    NotFound,
+    /// The target has this very mount already.
+    AlreadySame,
+    /// The target has another mount of ours.
+    AlreadyDifferent,
+    /// Something uses or covers what should be changed, or another call is at it.
+    Busy,
+    /// The kernel, or a rule of ours, does not allow it.
+    Denied,
+    /// A login is missing or wrong.
+    Credentials,
+    /// Not done in time.
+    Deadline,
+    /// Ended by whoever had asked for it.
+    Cancelled,
+    /// Somebody does not answer, or ended: it may work later.
+    Unavailable,
+    /// The image cannot be had.
+    ImageUnavailable,
+    /// This kernel or host lacks something.
+    Unsupported,
+    /// The client failed, for a reason that only its own words tell.
+    Client,
+    /// The mount or unmount failed for another reason.
+    Failed,
+    /// This machine does not let us work: records, processes, memory.
+    Internal,
+}
+
+impl Error {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NotRoot => Kind::Privilege,
+            Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
+            Self::NoContainer { .. } | Self::Container(runtimes::Error::Selector(_)) => Kind::Usage,
+            Self::DefinitionUnreadable { .. } | Self::Definition { .. } | Self::LastGoodInForce { .. } => Kind::Usage,
+            Self::NoSecretWay { .. } | Self::TooManySecrets { .. } | Self::Sandbox(sandbox::Error::SecretLines { .. }) => Kind::Usage,
+            Self::UnknownType { .. } | Self::NotOurs { .. } => Kind::NotFound,
+            Self::Container(error) => container_kind(error),
+            Self::Image(error) => image_kind(error),
+            Self::HostMount { code: Some(1), .. } => Kind::Usage,
+            Self::HostMount { code: Some(2), .. } | Self::MountProgram { .. } => Kind::Internal,
+            Self::HostMount { .. } | Self::Helper { .. } | Self::NothingMounted { .. } => Kind::Client,
+            Self::NotServing { .. } | Self::ClientEnded { .. } => Kind::Unavailable,
+            Self::Deadline { .. } | Self::UnmountHangs { .. } | Self::Sandbox(sandbox::Error::Late) => Kind::Deadline,
+            Self::NotInKernel { .. } | Self::Sandbox(sandbox::Error::Limit { .. } | sandbox::Error::OwnersNotMapped { .. }) => {
+                Kind::Unsupported
+            }
+            Self::NoServices { .. } | Self::NoHostFile { .. } | Self::Service { .. } => Kind::Unavailable,
+            Self::Sandbox(sandbox::Error::ContainerGone { .. }) => Kind::Unavailable,
+            Self::Sandbox(sandbox::Error::File { source, .. } | sandbox::Error::Source { source, .. }) => errno_kind(source.errno()),
+            Self::Target { source, .. } | Self::Attach { source, .. } | Self::Namespace { source, .. } => errno_kind(source.errno()),
+            Self::Already { differs, .. } if differs.is_empty() => Kind::AlreadySame,
+            Self::Already { .. } => Kind::AlreadyDifferent,
+            Self::Unmount { source, .. } => rustix::io::Errno::from_io_error(source).map_or(Kind::Failed, errno_kind),
+            Self::Covered { .. } | Self::Underway { .. } | Self::Lingers { .. } | Self::OtherNamespace { .. } => Kind::Busy,
+            Self::HostProc { .. } | Self::HostOutOfReach { .. } | Self::Record { .. } | Self::Keeper(_) | Self::Wait(_) => Kind::Internal,
+            Self::Sandbox(_) | Self::Broker(_) => Kind::Failed,
+        }
+    }
+
+    /// The step of the pipeline that failed.
+    pub fn step(&self) -> Step {
+        match self {
+            Self::NotRoot | Self::HostProc { .. } | Self::HostOutOfReach { .. } => Step::Start,
+            Self::NoType | Self::UnknownType { .. } | Self::UnknownClient { .. } | Self::DefinitionUnreadable { .. } => Step::Plan,
+            Self::Definition { .. } | Self::LastGoodInForce { .. } | Self::Options { .. } | Self::NoImage { .. } => Step::Plan,
+            Self::NoContainer { .. } | Self::NoSecretWay { .. } | Self::TooManySecrets { .. } => Step::Plan,
+            Self::NotInKernel { .. } | Self::NoHostFile { .. } => Step::Plan,
+            Self::Target { .. } | Self::Namespace { .. } | Self::Already { .. } => Step::Target,
+            Self::Image(_) | Self::Container(_) => Step::Image,
+            Self::Sandbox(_) => Step::Sandbox,
+            Self::Broker(_) => Step::Broker,
+            Self::HostMount { .. } | Self::MountProgram { .. } => Step::Serve,
+            Self::Helper { .. } | Self::NothingMounted { .. } | Self::NotServing { .. } | Self::ClientEnded { .. } => Step::Serve,
+            Self::Deadline { .. } | Self::Service { .. } | Self::NoServices { .. } | Self::Wait(_) => Step::Serve,
+            Self::Attach { .. } => Step::Attach,
+            Self::Record { .. } | Self::Keeper(_) => Step::Record,
+            Self::NotOurs { .. } | Self::Underway { .. } | Self::Unmount { .. } | Self::Covered { .. } => Step::Unmount,
+            Self::OtherNamespace { .. } | Self::UnmountHangs { .. } | Self::Lingers { .. } => Step::Unmount,
+        }
+    }
+}
+
+/// A step of the pipeline, as the architecture names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    Start,
+    Plan,
+    Target,
+    Image,
+    Sandbox,
+    Broker,
+    Serve,
+    Attach,
+    Record,
+    Unmount,
+}
+
+fn errno_kind(errno: rustix::io::Errno) -> Kind {
+    use rustix::io::Errno;
+    match errno {
+        Errno::NOENT | Errno::NOTDIR => Kind::NotFound,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => Kind::Denied,
+        Errno::BUSY => Kind::Busy,
+        Errno::TIMEDOUT => Kind::Deadline,
+        _ => Kind::Failed,
+    }
+}
+
+fn container_kind(error: &runtimes::Error) -> Kind {
+    match error {
+        runtimes::Error::Selector(_) => Kind::Usage,
+        runtimes::Error::Unknown { .. } | runtimes::Error::Several { .. } => Kind::NotFound,
+        runtimes::Error::Absent { .. } | runtimes::Error::NoRuntime => Kind::Unsupported,
+        runtimes::Error::Silent { .. } | runtimes::Error::Stopped { .. } => Kind::Unavailable,
+        runtimes::Error::Refused { .. } | runtimes::Error::Nonsense { .. } => Kind::Failed,
+    }
+}
+
+fn image_kind(error: &image::Error) -> Kind {
+    match error {
+        image::Error::Reference { .. } | image::Error::Unknown { .. } => Kind::Usage,
+        image::Error::Store { .. } => Kind::Internal,
+        image::Error::InUse { .. } => Kind::Busy,
+        error if error.is_about_credentials() => Kind::Credentials,
+        _ => Kind::ImageUnavailable,
+    }
+}

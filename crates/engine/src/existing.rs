@@ -1,0 +1,47 @@
+//! Whether a target has a mount of ours already, and whether it is the one that is asked for.
+
+use std::time::Instant;
+
+use crate::attach::{self, Target};
+use crate::difference::Difference;
+use crate::error::Error;
+use crate::plan::ClientPlan;
+use crate::record::Record;
+use crate::records::Records;
+use crate::state::{self, State};
+
+/// An error if a live mount of ours is at the target, and what it differs in from the plan.
+pub fn refuse(records: &Records, target: &Target, plan: &ClientPlan) -> Result<(), Error> {
+    match find(records, target) {
+        None => Ok(()),
+        Some(record) => Err(Error::Already { path: plan.target.clone(), differs: differences(&record, plan) }),
+    }
+}
+
+/// The live mount of ours at the plan's target, and in what it differs from the plan: in nothing, if that is empty.
+pub fn compare(records: &Records, plan: &ClientPlan) -> Result<Option<(Record, Vec<Difference>)>, Error> {
+    let target = attach::open(&plan.target, plan.namespace.as_deref(), Instant::now() + plan.timeout)?;
+    Ok(find(records, &target).map(|record| {
+        let differences = differences(&record, plan);
+        (record, differences)
+    }))
+}
+
+/// The live mount of ours that is at the target. A dead one is in nobody's way: it goes when the new one comes.
+fn find(records: &Records, target: &Target) -> Option<Record> {
+    let mount = target.mount()?;
+    let record = records.by_mount(mount.id, mount.unique)?;
+    let is_it = shorefast_sys::mount::Identity::from(record.mount) == mount;
+    (is_it && is_served(&record)).then_some(record)
+}
+
+/// A supervisor mounts again as soon as it hears of a client's death, when the sandbox is still about to end.
+fn is_served(record: &Record) -> bool {
+    let has_daemon = || record.init.is_none() || record.daemon().is_some_and(|daemon| !daemon.is_being_killed());
+    state::of(record) == Some(State::Serving) && has_daemon()
+}
+
+/// Empty: it is the same mount.
+fn differences(record: &Record, plan: &ClientPlan) -> Vec<Difference> {
+    record.made_of.as_ref().map_or_else(|| vec![Difference::Unknown], |made_of| made_of.differences(&plan.fingerprint()))
+}

@@ -1,0 +1,167 @@
+//! All that it takes to make a mount again: the request, the client's definition as it was resolved, the image by digest, and the content of
+//! the files that the caller gave.
+//!
+//! Secrets are in it. So it lives in memory only: in a sealed memfd that the mount's keeper holds ([`seal`](Recipe::seal),
+//! [`of_keeper`](Recipe::of_keeper)), and goes with it. On disk, in the record, is a [`Fingerprint`]: enough to tell whether another request is for the same
+//! mount, and in what it differs.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use serde::{Deserialize, Serialize};
+use shorefast_broker::policy::Owner;
+use shorefast_image::Digest;
+use shorefast_sandbox::Spec;
+use shorefast_sandbox::spec::{Content, Hidden, Secret};
+use shorefast_sys as sys;
+
+use crate::definition::Layer;
+use crate::difference::Difference;
+use crate::mode::Place;
+use crate::options;
+use crate::process::Process;
+use crate::request::{HelperFlag, Request};
+use crate::text;
+
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Recipe {
+    pub request: Request,
+    /// The client's name.
+    pub client: String,
+    /// Its definition, with everything that was layered over it.
+    pub definition: Layer,
+    pub mode: Place,
+    pub owner: Owner,
+    /// Of the image that the client runs from.
+    pub digest: Option<Digest>,
+    /// What the caller's files held when they were read.
+    pub files: Vec<GivenFile>,
+}
+
+/// A file of the caller's, by its name inside the sandbox.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct GivenFile {
+    #[serde(with = "text")]
+    pub inside: PathBuf,
+    pub content: Vec<u8>,
+}
+
+/// Options and files may be secrets.
+impl std::fmt::Debug for Recipe {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Recipe").field("client", &self.client).field("digest", &self.digest).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for GivenFile {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("GivenFile").field("inside", &self.inside).finish_non_exhaustive()
+    }
+}
+
+impl Recipe {
+    /// With what became known on the way to the mount. `spec`: with its files in memory.
+    pub fn completed(&self, digest: Option<Digest>, spec: &Spec) -> Self {
+        let given = |file: &shorefast_sandbox::spec::File| match &file.content {
+            Content::Secret { secret: Secret::Given(text), .. } => {
+                Some(GivenFile { inside: file.inside.clone(), content: text.reveal().to_vec() })
+            }
+            _ => None,
+        };
+        Self { digest, files: spec.files.iter().filter_map(given).collect(), ..self.clone() }
+    }
+
+    /// Puts the files that were read then in the place of those that a new plan would read now.
+    pub fn restore_files(&self, spec: &mut Spec) {
+        for file in &mut spec.files {
+            let Some(kept) = self.files.iter().find(|kept| kept.inside == file.inside) else { continue };
+            let kept = Secret::Given(Hidden::new(kept.content.clone()));
+            match &mut file.content {
+                Content::Secret { secret, .. } => *secret = kept,
+                content => *content = Content::Secret { secret: kept, form: Default::default() },
+            }
+        }
+    }
+
+    /// In memory that nobody can change, and that has no name.
+    pub fn seal(&self) -> sys::Result<OwnedFd> {
+        let memfd = rustix::fs::memfd_create("shorefast-recipe", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
+        let mut file = File::from(sys::call(|| "memfd_create(\"shorefast-recipe\")".into(), memfd)?);
+        let bytes = serde_json::to_vec(self).map_err(std::io::Error::from);
+        sys::call(|| "write(\"shorefast-recipe\")".into(), bytes.and_then(|bytes| file.write_all(&bytes)))?;
+        let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+        sys::call(|| "fcntl(F_ADD_SEALS)".into(), rustix::fs::fcntl_add_seals(&file, seals))?;
+        Ok(file.into())
+    }
+
+    /// `None`: it is no recipe, or one of a build that wrote it in another way.
+    pub fn read(mut file: impl std::io::Read) -> Option<Self> {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// From the keeper of a live mount. `None`: it is gone, or holds none.
+    pub fn of_keeper(keeper: &Process) -> Option<Self> {
+        let file = File::open(format!("/proc/{}/fd/{}", keeper.pid, sys::shim::RECIPE)).ok()?;
+        // Looked at after it was opened: the number may be another process's by now.
+        keeper.is_alive().then(|| Self::read(file)).flatten()
+    }
+
+    /// `secret_options`: names of options that the definition calls a secret. They do not count: a new password is for the same mount.
+    pub fn fingerprint(&self, fstype: &str, image: &str) -> Fingerprint {
+        let secret = self.definition.secret_options();
+        let items = options::parse(&self.request.options).map(|options| options.items).unwrap_or_default();
+        let items: Vec<_> = items.into_iter().filter(|item| !secret.contains(&item.name)).collect();
+        let flags: Vec<_> = self.request.flags.iter().copied().map(HelperFlag::word).collect();
+        let definition = serde_json::to_vec(&self.definition).unwrap_or_default();
+        let mode = format!("{} {:?} {:?}", self.mode, self.request.container, self.request.namespace.is_some());
+        let options = format!("{} {:?} {}", options::join(&items), flags, self.flag_bits());
+        Fingerprint {
+            fstype: hash(fstype.as_bytes()),
+            source: hash(self.request.source.as_encoded_bytes()),
+            options: hash(options.as_bytes()),
+            client: hash(&[self.client.as_bytes(), b"\0", &definition].concat()),
+            image: hash(image.as_bytes()),
+            mode: hash(mode.as_bytes()),
+        }
+    }
+
+    /// Those of mount(2), such as `ro`.
+    fn flag_bits(&self) -> u64 {
+        options::parse(&self.request.options).map_or(0, |options| options.flags)
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Digest::of(bytes).hex()[..16].to_owned()
+}
+
+/// What a mount was made of, field by field, as hashes: says whether something is the same, and not what it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    fstype: String,
+    source: String,
+    options: String,
+    client: String,
+    image: String,
+    mode: String,
+}
+
+impl Fingerprint {
+    /// Empty: the same.
+    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+        let rows = [
+            (Difference::Type, &self.fstype, &other.fstype),
+            (Difference::Source, &self.source, &other.source),
+            (Difference::Options, &self.options, &other.options),
+            (Difference::Client, &self.client, &other.client),
+            (Difference::Image, &self.image, &other.image),
+            (Difference::Mode, &self.mode, &other.mode),
+        ];
+        rows.into_iter().filter(|(_, ours, theirs)| ours != theirs).map(|(difference, ..)| difference).collect()
+    }
+}

@@ -1,0 +1,178 @@
+//! The asking side: may be called by any thread of a process that lives for months. Of an operation that is over, nothing is left here: no
+//! process, no descriptor, no thread.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use shorefast_engine::Installation;
+use shorefast_engine::error::{Failure, Kind, Step};
+
+use crate::job::{Cgroups, Job, Operation, Outcome};
+use crate::wire;
+
+/// The internal command that a worker is.
+pub const COMMAND: &str = "__worker";
+
+/// Starts workers.
+#[derive(Debug)]
+pub struct Workers {
+    /// Held open: the file that we were started from may be replaced by a newer version, or have no name at all.
+    program: File,
+    installation: Installation,
+    cgroups: Cgroups,
+    /// Killed, but not gone yet: the kernel may take its time.
+    lingering: Mutex<Vec<Child>>,
+}
+
+/// A killed process is gone in milliseconds; one that answered, too.
+const TO_END: Duration = Duration::from_secs(2);
+/// A new process reads its job at once.
+const TO_TAKE: Duration = Duration::from_secs(10);
+
+impl Workers {
+    /// From the binary that is running, which must be Shorefast's.
+    pub fn of_this_binary(installation: Installation) -> io::Result<Self> {
+        File::open("/proc/self/exe").map(|program| Self::of(program, installation))
+    }
+
+    pub fn of(program: File, installation: Installation) -> Self {
+        Self { program, installation, cgroups: Cgroups::default(), lingering: Mutex::default() }
+    }
+
+    pub fn in_cgroups(self, cgroups: Cgroups) -> Self {
+        Self { cgroups, ..self }
+    }
+
+    /// Does one operation, by the deadline or not at all.
+    pub fn ask(&self, operation: Operation, secrets: &[BorrowedFd<'_>], deadline: Instant) -> Outcome {
+        match self.start(operation, secrets) {
+            Ok(running) => running.wait(deadline),
+            Err(error) => failure(Kind::Internal, format!("cannot start a worker: {error}")).into(),
+        }
+    }
+
+    /// Starts one operation. `secrets`: files or pipes, passed on as they are.
+    pub fn start(&self, operation: Operation, secrets: &[BorrowedFd<'_>]) -> io::Result<Running<'_>> {
+        self.reap_lingering();
+        let (socket, theirs) = UnixStream::pair()?;
+        socket.set_write_timeout(Some(TO_TAKE))?;
+        let mut command = Command::new(format!("/proc/self/fd/{}", self.program.as_raw_fd()));
+        // A caller in a container went to the host before it asked; its workers are there.
+        command.arg0("shorefast").arg(COMMAND).env_remove("HOSTPROCPATH").stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        let mut child = command.spawn()?;
+        // The other end is the worker's alone from here on.
+        drop(command);
+        let pidfd = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).inspect_err(|_| {
+            let _ = child.kill().and_then(|()| child.wait());
+        })?;
+        let running = Running { workers: self, child: Some(child), pidfd, socket };
+        let job = Job { installation: self.installation.clone(), cgroups: self.cgroups, operation };
+        wire::send(&running.socket, &job, secrets)?;
+        Ok(running)
+    }
+
+    fn reap_lingering(&self) {
+        if let Ok(mut lingering) = self.lingering.lock() {
+            lingering.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
+        }
+    }
+}
+
+/// An operation under way. Dropped: cancelled, with nothing left of it.
+#[derive(Debug)]
+pub struct Running<'a> {
+    workers: &'a Workers,
+    /// Until it is reaped.
+    child: Option<Child>,
+    pidfd: OwnedFd,
+    socket: UnixStream,
+}
+
+/// Ends an operation that another thread waits for.
+#[derive(Debug)]
+pub struct Canceller(OwnedFd);
+
+impl Canceller {
+    pub fn cancel(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.0, Signal::KILL);
+    }
+}
+
+impl Running<'_> {
+    pub fn canceller(&self) -> io::Result<Canceller> {
+        self.pidfd.try_clone().map(Canceller)
+    }
+
+    /// Its outcome. Later than the deadline it is cancelled.
+    pub fn wait(mut self, deadline: Instant) -> Outcome {
+        if !is_ready(self.socket.as_fd(), deadline) {
+            return failure(Kind::Deadline, "not done within the caller's deadline".to_owned()).into();
+        }
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let answer = self.socket.set_read_timeout(Some(left)).and_then(|()| wire::receive(&self.socket));
+        let status = self.end(Signal::CONT);
+        match answer {
+            Ok((outcome, _)) => outcome,
+            Err(error) => failure(kind_of(status), describe(status, &error)).into(),
+        }
+    }
+
+    /// Sends a signal, and waits for the end, which comes soon. `None`: it did not.
+    fn end(&mut self, signal: Signal) -> Option<ExitStatus> {
+        let mut child = self.child.take()?;
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, signal);
+        if !is_ready(self.pidfd.as_fd(), Instant::now() + TO_END) {
+            let _ = child.kill();
+        }
+        match child.try_wait() {
+            Ok(Some(status)) => Some(status),
+            _ => {
+                if let Ok(mut lingering) = self.workers.lingering.lock() {
+                    lingering.push(child);
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.end(Signal::KILL);
+    }
+}
+
+fn is_ready(fd: BorrowedFd<'_>, deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
+            Err(rustix::io::Errno::INTR) => {}
+            ready => return ready.is_ok_and(|ready| ready > 0),
+        }
+    }
+}
+
+/// Killed by somebody: that is how an operation is cancelled.
+fn kind_of(status: Option<ExitStatus>) -> Kind {
+    if status.is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw())) { Kind::Cancelled } else { Kind::Internal }
+}
+
+fn describe(status: Option<ExitStatus>, error: &io::Error) -> String {
+    match status {
+        Some(status) => format!("the worker ended without an answer ({status})"),
+        None => format!("the worker's answer cannot be read: {error}"),
+    }
+}
+
+fn failure(kind: Kind, message: String) -> Failure {
+    Failure { step: Step::Start, kind, message, hint: None, helper: Vec::new(), refused: Vec::new(), differs: Vec::new() }
+}

@@ -1,0 +1,73 @@
+//! What a worker is asked, and what it answers. Values only.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use shorefast_engine::difference::Difference;
+use shorefast_engine::error::Failure;
+use shorefast_engine::list::{Listed, Listing};
+use shorefast_engine::record::Record;
+use shorefast_engine::unmount::{Manner, Way};
+use shorefast_engine::{Installation, Request, text};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Job {
+    pub installation: Installation,
+    pub cgroups: Cgroups,
+    pub operation: Operation,
+}
+
+/// Which control groups a mount's processes are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cgroups {
+    /// None of the asking process's: its restart does not end them.
+    #[default]
+    Own,
+    /// Those of the asking process.
+    Inherited,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// A secret that comes as a descriptor counts as the request's.
+    Mount(Box<Request>),
+    /// Whether this is mounted already.
+    Existing(Box<Request>),
+    Unmount {
+        #[serde(with = "text")]
+        target: PathBuf,
+        manner: Manner,
+    },
+    List,
+    Inspect {
+        #[serde(with = "text")]
+        target: PathBuf,
+    },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// `None`: mount(8) made it, and there is no record of it.
+    Mounted(Option<Box<Record>>),
+    /// The mount of ours at the target, and in what it differs from the request: in nothing, if that is empty.
+    Existing(Option<(Box<Record>, Vec<Difference>)>),
+    Unmounted(Way),
+    Listed(Listing),
+    Inspected(Box<Listed>),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    pub result: Result<Answer, Failure>,
+    /// What is worth knowing although all went on.
+    pub warnings: Vec<Failure>,
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self { result: Err(failure), warnings: Vec::new() }
+    }
+}

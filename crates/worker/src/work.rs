@@ -1,0 +1,78 @@
+//! The worker's side: one job, one answer, and the end of the process.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use shorefast_broker::policy::Owner;
+use shorefast_engine::error::Failure;
+use shorefast_engine::mount::Mounter;
+use shorefast_engine::plan::{self, Context, Plan};
+use shorefast_engine::records::Records;
+use shorefast_engine::{Error, Installation, Request, existing, list, unmount};
+use shorefast_image::Silent;
+use shorefast_sandbox::cgroup;
+
+use crate::job::{Answer, Cgroups, Job, Operation, Outcome};
+use crate::wire;
+
+/// The body of [`crate::ask::COMMAND`]. Gives an exit code that nobody has to look at.
+pub fn run() -> u8 {
+    let Ok((socket, job, secrets)) = take_job() else { return 2 };
+    let answer = || u8::from(wire::send(&socket, &perform(&job, &secrets), &[]).is_err());
+    match (&job.operation, job.cgroups) {
+        (Operation::Mount(_), Cgroups::Own) => cgroup::run_outside_callers(answer),
+        _ => answer(),
+    }
+}
+
+fn take_job() -> io::Result<(UnixStream, Job, Vec<OwnedFd>)> {
+    // Nothing that we start gets it: its end would be held open.
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    let (job, secrets) = wire::receive(&socket)?;
+    Ok((socket, job, secrets))
+}
+
+fn perform(job: &Job, secrets: &[OwnedFd]) -> Outcome {
+    let mut warnings = Vec::new();
+    let result = answer(job, secrets, &mut warnings);
+    Outcome { result: result.map_err(|error| Failure::from(&error)), warnings }
+}
+
+fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result<Answer, Error> {
+    let records = Records::at(&job.installation.run_dir);
+    match &job.operation {
+        Operation::Mount(request) => {
+            let mounter = Mounter::prepare();
+            let plan = plan(&with_secret(request, secrets), &job.installation, warnings)?;
+            let record = mounter.mount(&plan, &job.installation.host(Arc::new(Silent)))?;
+            Ok(Answer::Mounted(record.map(Box::new)))
+        }
+        Operation::Existing(request) => {
+            let Plan::Client(plan) = plan(&with_secret(request, secrets), &job.installation, warnings)? else {
+                return Ok(Answer::Existing(None));
+            };
+            let found = existing::compare(&records, &plan)?;
+            Ok(Answer::Existing(found.map(|(record, differences)| (Box::new(record), differences))))
+        }
+        Operation::Unmount { target, manner } => unmount::unmount(&records, target, *manner).map(Answer::Unmounted),
+        Operation::List => list::all(&records).map(Answer::Listed),
+        Operation::Inspect { target } => list::one(&records, target).map(|listed| Answer::Inspected(Box::new(listed))),
+    }
+}
+
+fn plan(request: &Request, installation: &Installation, warnings: &mut Vec<Failure>) -> Result<Plan, Error> {
+    let configuration = installation.configuration()?;
+    warnings.extend(configuration.problems.iter().map(Failure::from));
+    let owner = Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() };
+    plan::make(request, &Context { configuration, owner })
+}
+
+/// A secret that came as a descriptor is read at launch, from there.
+fn with_secret(request: &Request, secrets: &[OwnedFd]) -> Request {
+    let given = secrets.first().map(|fd| format!("/proc/self/fd/{}", fd.as_raw_fd()).into());
+    Request { secret: given.or_else(|| request.secret.clone()), ..request.clone() }
+}
