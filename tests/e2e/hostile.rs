@@ -70,7 +70,7 @@ macro_rules! rows {
 }
 
 rows! {
-    strings_forged_source options_suid fuse_another_user fuse_used_fd mounts_twice unmounts_its_own
+    strings_forged_source options_suid fuse_another_user fuse_used_fd mounts_twice mounts_again unmounts_its_own
     races_type races_type_elsewhere races_target races_target_type races_options races_unmapping races_cwd races_symlink
     races_rename races_root races_fd races_threads races_flood races_killed races_exec races_signals
     stalls_init stalls_garbage stalls_after_init stalls_arguments stalls_target
@@ -410,7 +410,7 @@ const UNHELD: &[&str] = &[
     "mounts-cgroup2", "targets-root", "targets-system", "targets-scratch", "targets-dotdot", "targets-relative",
     "targets-dot", "targets-through-symlink", "targets-through-magic-link", "targets-through-descriptor", "targets-below", "targets-same-name",
     "flags-bind", "flags-bind-recursive", "flags-move", "flags-remount", "flags-remount-writable", "flags-shared",
-    "flags-private-and-slave", "flags-propagation-at-target", "flags-rec-alone", "flags-kernmount", "flags-kernel-internal", "mounts-twice",
+    "flags-private-and-slave", "flags-propagation-at-target", "flags-rec-alone", "flags-kernmount", "flags-kernel-internal", "mounts-twice", "mounts-again",
     "options-suid", "unmounts-root", "unmounts-system", "unmounts-through-links", "api-fsopen", "api-fsopen-proc",
     "api-fspick", "api-open-tree", "api-move-mount", "api-mount-setattr", "api-chroot", "races-type",
     "races-type-elsewhere", "races-target", "races-target-type", "races-cwd", "races-symlink", "races-threads",

@@ -38,12 +38,34 @@ fn the_descriptors_of_whoever_gets_a_clients_number_are_not_taken() {
     at_every_step("fuse");
 }
 
-fn at_every_step(fstype_of_innocent: &str) {
-    if fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux")) {
-        return println!("left out: user-mode-linux cannot stop a process at its system calls for another");
+#[test]
+fn a_mount_whose_caller_was_killed_before_the_answer_is_undone() {
+    if is_guest() {
+        return println!("left out: {NO_STOPS}");
     }
     let Some(host) = Host::new() else { return };
-    let scene = Scene::set(&host);
+    let scene = Scene::set(&host, "tmpfs", "loses-caller");
+    let (mount, broker) = scene.start();
+    let caller = broker.run_until_it_hears();
+    broker.run_until_it_answers();
+    end(caller);
+    broker.let_go();
+    mount.finish().exits(32);
+    host.assert_nothing_left();
+}
+
+fn is_guest() -> bool {
+    fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
+}
+
+const NO_STOPS: &str = "user-mode-linux cannot stop a process at its system calls for another";
+
+fn at_every_step(fstype_of_innocent: &str) {
+    if is_guest() {
+        return println!("left out: {NO_STOPS}");
+    }
+    let Some(host) = Host::new() else { return };
+    let scene = Scene::set(&host, "fuse", "calls");
     let steps = (0..MOST_STEPS).take_while(|step| scene.swap_at(*step, fstype_of_innocent) == Swap::Done).count();
     println!("{steps} steps between the call and its answer");
     assert!(steps > 5 && steps < MOST_STEPS, "the broker makes {steps} calls between hearing and answering");
@@ -63,19 +85,22 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    fn set(host: &'a Host) -> Self {
+    /// `verb`: what the client is told to do with its target.
+    fn set(host: &'a Host, kernel_type: &str, verb: &str) -> Self {
         for directory in ["usr/bin", "etc", "tmp", "run", "var", "proc", "dev", "root"] {
             fs::create_dir_all(Path::new(IMAGE).join(directory)).expect("the test's own directory");
         }
         fs::copy(hostile::client(), Path::new(IMAGE).join("usr/bin/hostile")).expect("the client can be copied");
-        let definition = "types = [\"hostile\"]\nkernel_types = [\"fuse\"]\ncommand = [\"/usr/bin/hostile\", \"calls\", \"{target}\"]\n";
-        let client = Client::defined(host, IMAGE, definition);
+        let definition = format!(
+            "types = [\"hostile\"]\nkernel_types = [\"{kernel_type}\"]\ncommand = [\"/usr/bin/hostile\", \"{verb}\", \"{{target}}\"]\n"
+        );
+        let client = Client::defined(host, IMAGE, &definition);
         host.settle();
         Self { host, client, target: host.directory("target") }
     }
 
-    /// One mount, in which the client's number changes hands before the broker's `step`th call after it heard of the mount.
-    fn swap_at(&self, step: usize, fstype: &str) -> Swap {
+    /// `shorefast mount` under way, stopped.
+    fn start(&self) -> (Running, Broker) {
         let request = Request::new(&self.client, "hostile", "hostile", &self.target);
         // Not before it is traced: it could be done by then.
         let mut command = Command::new("sh");
@@ -83,6 +108,12 @@ impl<'a> Scene<'a> {
         command.args(request.arguments(Way::Directory, &["--timeout", "20s"]));
         let mount = Running::start(command);
         let broker = Broker::seize(Pid::from_raw(mount.pid().cast_signed()));
+        (mount, broker)
+    }
+
+    /// One mount, in which the client's number changes hands before the broker's `step`th call after it heard of the mount.
+    fn swap_at(&self, step: usize, fstype: &str) -> Swap {
+        let (mount, broker) = self.start();
         let caller = broker.run_until_it_hears();
         let innocent = broker.run_steps(step).then(|| {
             end(caller);
@@ -152,6 +183,17 @@ impl Broker {
             }
         }
         true
+    }
+
+    /// Up to the entry of the call that answers.
+    fn run_until_it_answers(&self) {
+        loop {
+            self.next_stop();
+            let Call { number, request, .. } = self.call();
+            if (number, request) == (libc_ioctl(), NOTIF_SEND) {
+                return;
+            }
+        }
     }
 
     fn next_stop(&self) {

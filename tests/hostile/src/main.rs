@@ -9,6 +9,7 @@
 //! hostile spy SECRET FINDINGS everybody|shorefast   no client, but what is in a container with one: see `spy.rs`
 //! hostile serve-foreign DIR    no row: a filesystem of the host that stalls, to be shown to a row as its source
 //! hostile calls TARGET         a child calls mount(2) and is killed while the broker works for it: see `reuse.rs`
+//! hostile loses-caller TARGET  the same, and the client says that all went well
 //! hostile stands-in PID fuse|canary TARGET    on the host: the process that gets that child's number
 //! ```
 //! Each row gives a line `row<TAB>name<TAB>refused|succeeded|crashed|hung<TAB>detail` in /tmp/results, and on stderr with colons for tabs. At
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
             )
         }
         [verb, target] if *verb == "calls" => reuse::call(target),
+        [verb, target] if *verb == "loses-caller" => reuse::lose_caller(target),
         [verb, pid, fstype, target] if *verb == "stands-in" => reuse::stand_in(pid, fstype, target),
         // What rows exec themselves as.
         [verb] if *verb == "privileges" => rows::privilege::report(),

@@ -261,6 +261,7 @@ pub(crate) static ALL: &[Row] = &[
     alone("fuse-used-fd", "a second mount on the descriptor of the first", mounts::fuse_on_used_descriptor),
     // More than one mount, and less.
     alone("mounts-twice", "a second mount after the first, at the target and elsewhere", mounts::second_mount),
+    alone("mounts-again", "another mount after the one that is allowed was undone, and so without end", mounts::mounts_again),
     batch("unmounts-root", "umount of / in every manner", |_| {
         mounts::unmount(&["/"], &[0, libc::MNT_DETACH, libc::MNT_FORCE, libc::MNT_EXPIRE])
     }),

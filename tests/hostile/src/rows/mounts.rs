@@ -374,3 +374,13 @@ pub(super) fn unmounts_its_own(sandbox: &Sandbox) -> Outcome {
         stray => succeeded(stray.join(", ")),
     }
 }
+
+/// The host makes a superblock for each, and may ask a server: a client gets as many as its definition says, not one at a time for ever.
+pub(super) fn mounts_again(sandbox: &Sandbox) -> Outcome {
+    let mounted = || mount(c"hostile", &sandbox.target, c"tmpfs", 0, c"");
+    let undone = mounted().and_then(|_| umount(&sandbox.target, libc::MNT_DETACH));
+    match undone {
+        Ok(_) => harm_if_ok(mounted(), "a second mount after the first was undone"),
+        Err(errno) => refused(format!("not even one mount can be made and undone: {errno}")),
+    }
+}
