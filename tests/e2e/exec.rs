@@ -3,8 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use shorefast_tests::command::Running;
 use shorefast_tests::hostile::{self, files_below};
 use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
@@ -236,6 +239,12 @@ const READS: &str = "test $(stat -L -c %a $0) = 400 && grep -q hunter2 $0 && gre
 
 fn mount_with_secret(host: &Host, runtime: &Runtime, name: &str, place: &str, target: &Path) -> Ran {
     fs::write(inside(runtime, name, "/etc/hosts.own"), "own").expect("a running container");
+    define_holder(host, place);
+    let (container, secret) = (selector(runtime.kind, name), host.file("password", "hunter2"));
+    host.shorefast(&["mount", "-t", "holder", "--container", &container, "--secret-file", text(&secret), "none", text(target)])
+}
+
+fn define_holder(host: &Host, place: &str) {
     let script = toml::Value::String(READS.to_owned());
     host.define(
         "holder",
@@ -244,8 +253,6 @@ fn mount_with_secret(host: &Host, runtime: &Runtime, name: &str, place: &str, ta
              command = [\"sh\", \"-c\", {script}, \"{place}\", \"{{target}}\"]\n"
         ),
     );
-    let (container, secret) = (selector(runtime.kind, name), host.file("password", "hunter2"));
-    host.shorefast(&["mount", "-t", "holder", "--container", &container, "--secret-file", text(&secret), "none", text(target)])
 }
 
 #[test]
@@ -293,4 +300,49 @@ fn files_of(root: &Path) -> Vec<(PathBuf, u64)> {
 fn holds(root: &Path, text: &str) -> bool {
     let has = |path: &PathBuf| fs::read(path).is_ok_and(|content| content.windows(text.len()).any(|part| part == text.as_bytes()));
     places_of(root).iter().filter(|path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())).any(has)
+}
+
+/// A container that may mount, and has a filesystem of its own over one of its directories: it serves that as long as it pleases.
+fn is_not_waited_for(covered: &str) {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    let Some(host) = Host::new() else { return };
+    let runtime = Runtime::start(&host, Kind::Podman);
+    define_holder(&host, "/etc/below/secret");
+    let secret = host.file("password", "hunter2");
+    let program = format!("--volume={}:/spy:ro", text(&hostile::client()));
+    let options = [&everything()[..], &["--device=/dev/fuse", &program]].concat();
+    runtime.run_with(&host, "staller", &options, &["/spy", "serve-foreign", covered]);
+    let table = format!("/proc/{}/mountinfo", runtime.pid("staller"));
+    wait::until("the container to cover it", || {
+        fs::read_to_string(&table).is_ok_and(|table| table.contains(" - fuse foreign ")).then_some(())
+    });
+    let target = host.directory("target");
+    let start = |timeout: &str| {
+        let mut command = Command::new(host.binary());
+        command.args(["mount", "-t", "holder", "--container", "podman:staller", "--timeout", timeout, "--secret-file", text(&secret)]);
+        command.args(["none", text(&target)]);
+        Running::start(command)
+    };
+    let ran = start("2s").finish().exits(32).says("timed out");
+    assert!(ran.took < TIMEOUT + Duration::from_secs(4), "it took {:?}, with a timeout of {TIMEOUT:?}", ran.took);
+    let mut mount = start("60s");
+    thread::sleep(Duration::from_secs(1));
+    mount.kill();
+    let killed = mount.finish();
+    assert!(killed.took < Duration::from_secs(5), "SIGKILL took {:?}", killed.took);
+    // Whoever was left behind waits until the container is gone.
+    runtime.remove("staller");
+    host.shorefast(&["reconcile"]).succeeds();
+    host.settle();
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_container_that_does_not_list_its_files_is_not_waited_for() {
+    is_not_waited_for("/");
+}
+
+#[test]
+fn a_container_that_does_not_find_its_files_is_not_waited_for() {
+    is_not_waited_for("/etc");
 }

@@ -3,13 +3,14 @@
 //! The kernel makes one for every mount, root's alone. The daemon that answers is nobody: when it opens one, that call arrives here,
 //! and we open the pipe for it. Only the directory is its word, and that is looked at: what is opened in there has a name of ours.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 use shorefast_sys as sys;
 use sys::call as named;
+use sys::errand;
 use sys::seccomp::{self, Notification};
 
 use crate::descriptor;
@@ -32,8 +33,9 @@ pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<
     if !seccomp::is_waiting(listener, call.id) {
         return Err(Refusal::policy(Errno::INTR, "the service ended while it called"));
     }
-    let place = named(|| "fstatfs()".into(), rustix::fs::fstatfs(&directory))?;
-    judge(&name, place.f_type as u32)?;
+    // What it holds may have come from anywhere. Once it is known to be the kernel's own, nobody has to be asked.
+    let filesystem = errand::filesystem_of(directory.as_fd(), Instant::now() + PATIENCE).or_timed_out(|| "fstatfs()".to_owned())?;
+    judge(&name, filesystem)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let pipe = named(|| format!("openat2({PIPE:?})"), rustix::fs::openat2(&directory, PIPE, flags, Mode::empty(), within))?;

@@ -7,6 +7,7 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
+use std::time::Instant;
 
 use rustix::fs::{CWD, Mode};
 use rustix::mount::{FsPickFlags, MountFlags};
@@ -40,6 +41,8 @@ pub struct Belongings<'a> {
     pub shown: &'a [OwnedFd],
     /// Ours, which stands in the place of others.
     pub program: &'a Program,
+    /// For what asks a container's filesystems.
+    pub deadline: Instant,
 }
 
 /// `namespace`: where the empty root stands.
@@ -53,7 +56,7 @@ pub fn fill(home: &Home, namespace: &OwnedFd, opened: &Opened<'_>, belongings: &
 }
 
 fn fill_here(opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
-    let Belongings { spec, owner, stranger, files, source, shown, program } = *belongings;
+    let Belongings { spec, owner, stranger, files, source, shown, program, deadline } = *belongings;
     if spec.scratch_bytes != DEFAULT_SCRATCH {
         resize(spec.scratch_bytes)?;
     }
@@ -74,7 +77,7 @@ fn fill_here(opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
             }
             etc::lay(root, etc.as_ref(), &in_etc, owner)?;
         }
-        Contents::Container(_) => private::lay(&files.iter().collect::<Vec<_>>(), owner)?,
+        Contents::Container(_) => private::lay(files, owner, deadline)?,
     }
     // Last: what is shown of the host must not receive files that are the client's alone.
     beside::place(spec, shown, program)

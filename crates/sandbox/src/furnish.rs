@@ -1,5 +1,6 @@
 //! What the sandbox is furnished with: an image's files, or those of a container that already runs.
 
+use std::ffi::CStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -8,6 +9,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::MountAttrFlags;
 use shorefast_sys as sys;
 use sys::call;
+use sys::errand::{self, Listed};
 use sys::mount::Attributes;
 use sys::namespace::Home;
 
@@ -15,7 +17,7 @@ use crate::container::{Container, Joins};
 use crate::error::Error;
 use crate::etc;
 use crate::files::{self, ReadFile};
-use crate::node::{self, Entry};
+use crate::node::{self, Entry, EntryKind};
 use crate::root::Furniture;
 use crate::spec::{INIT_INSIDE, Identity, Ids, Rights, Spec};
 
@@ -88,7 +90,7 @@ pub fn household(root: Root<'_>, spec: &Spec, ids: Ids) -> Result<Household, Err
 }
 
 /// Made by the launching process: a copy can be made only of mounts in one's own namespace. `home`: where that is.
-pub fn open<'a>(root: Root<'a>, rights: Rights, home: &Home) -> Result<Opened<'a>, Error> {
+pub fn open<'a>(root: Root<'a>, rights: Rights, home: &Home, deadline: Instant) -> Result<Opened<'a>, Error> {
     match root {
         Root::Image { rootfs: path, etc } => {
             let fail = |source| Error::Root { path: path.to_owned(), source };
@@ -112,8 +114,7 @@ pub fn open<'a>(root: Root<'a>, rights: Rights, home: &Home) -> Result<Opened<'a
             Ok(Opened { contents: Contents::Image { root: image, etc }, entries, trees, _shelf: shelf })
         }
         Root::Container(container) => {
-            let _visit = home.visit(container.mounts.as_fd()).map_err(Error::ContainerFiles)?;
-            let (entries, trees) = container_entries().map_err(Error::ContainerFiles)?;
+            let (entries, trees) = container_entries(container, deadline).map_err(Error::ContainerFiles)?;
             Ok(Opened { contents: Contents::Container(container), entries, trees, _shelf: None })
         }
     }
@@ -137,15 +138,25 @@ impl Opened<'_> {
     }
 }
 
-/// The container's top-level entries with all that is mounted below them, as they are. Made in the container's mount namespace.
-fn container_entries() -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    let root = call(|| "open(\"/\")".into(), rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))?;
-    entries(&root, &["dev", "proc", "shorefast"], |name| {
-        let tree = sys::mount::detached_tree(root.as_fd(), name)?;
-        let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
-        sys::mount::set_attributes_of_all(tree.as_fd(), Attributes { set, private: true, ..Attributes::default() })?;
-        Ok(tree)
-    })
+/// What a container has at the top that is not the client's to see.
+const NOT_OF_CONTAINER: &[&CStr] = &[c"dev", c"proc", c"shorefast"];
+
+/// The container's top-level entries with all that is mounted below them, as they are. Its files may be anybody's: whoever asks for them, in
+/// the container's mount namespace, can be left behind.
+fn container_entries(container: &Container, deadline: Instant) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    let listed = errand::list_root(container.mounts.as_fd(), NOT_OF_CONTAINER, deadline);
+    let (mut entries, mut trees) = (Vec::new(), Vec::new());
+    for Listed { name, kind, leads_to, tree } in listed.or_timed_out(|| "open(\"/\")".to_owned())? {
+        let is_ours = NOT_OF_CONTAINER.iter().any(|ours| ours.to_bytes() == name);
+        let Some(kind) = EntryKind::of(kind, leads_to).filter(|_| !is_ours) else { continue };
+        if let Some(tree) = &tree {
+            let set = Some(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV);
+            sys::mount::set_attributes_of_all(tree.as_fd(), Attributes { set, private: true, ..Attributes::default() })?;
+        }
+        entries.push(Entry { name, kind });
+        trees.extend(tree);
+    }
+    Ok((entries, trees))
 }
 
 /// From here on, a copy of a mount takes as long as what is done about it: for each, the kernel looks at all that is mounted on the original.

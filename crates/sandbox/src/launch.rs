@@ -120,7 +120,7 @@ impl<'a> Furnished<'a> {
 
         // While the first process restricts itself.
         let home = Home::here().map_err(Error::Start)?;
-        let opened = furnish::open(root, nest.shape.rights, &home)?;
+        let opened = furnish::open(root, nest.shape.rights, &home, around.deadline)?;
         let mut source = spec.source.as_ref().map(|source| Source::open(source, place, around.deadline)).transpose()?;
         let kind = source.as_ref().map(|source| source.kind);
         let owners = spec.source.as_ref().map(|source| Owners::of(source.access, spec.identity, owner, around.ids));
@@ -139,6 +139,7 @@ impl<'a> Furnished<'a> {
             source: kind.map(|kind| (kind, tree.as_ref())),
             shown: &spec.shown.iter().map(beside::tree).collect::<Result<Vec<_>, _>>()?,
             program: around.program,
+            deadline: around.deadline,
         };
         let namespace = nest.standing(around.deadline)?;
         fill::fill(&home, &namespace, &opened, &belongings).map_err(Error::Fill)?;

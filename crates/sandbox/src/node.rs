@@ -24,6 +24,18 @@ pub enum EntryKind {
     Link(Vec<u8>),
 }
 
+impl EntryKind {
+    /// `None`: special files do not exist for a client.
+    pub fn of(file_type: FileType, leads_to: Option<Vec<u8>>) -> Option<Self> {
+        match file_type {
+            FileType::Symlink => leads_to.map(Self::Link),
+            FileType::Directory => Some(Self::Directory),
+            FileType::RegularFile => Some(Self::File),
+            _ => None,
+        }
+    }
+}
+
 impl Entry {
     /// Whether it is shown by mounting it.
     pub fn is_mounted(&self) -> bool {
@@ -31,7 +43,7 @@ impl Entry {
     }
 }
 
-/// What a directory of the image holds; special files do not exist for a client.
+/// What a directory of the image holds.
 pub fn entries(directory: &OwnedFd) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for entry in call(|| "open(image)".into(), rustix::fs::Dir::read_from(directory))? {
@@ -48,16 +60,13 @@ pub fn entries(directory: &OwnedFd) -> Result<Vec<Entry>> {
             }
             known => known,
         };
-        let kind = match file_type {
+        let leads_to = match file_type {
             FileType::Symlink => {
-                let target = call(|| format!("readlink({path:?})"), rustix::fs::readlinkat(directory, path, Vec::new()))?;
-                EntryKind::Link(target.into_bytes())
+                Some(call(|| format!("readlink({path:?})"), rustix::fs::readlinkat(directory, path, Vec::new()))?.into_bytes())
             }
-            FileType::Directory => EntryKind::Directory,
-            FileType::RegularFile => EntryKind::File,
-            _ => continue,
+            _ => None,
         };
-        entries.push(Entry { name, kind });
+        entries.extend(EntryKind::of(file_type, leads_to).map(|kind| Entry { name, kind }));
     }
     Ok(entries)
 }

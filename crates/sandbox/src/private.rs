@@ -8,10 +8,12 @@
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Statx, StatxFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Uid};
 use rustix::io::Errno;
 use shorefast_sys as sys;
+use sys::errand;
 use sys::{Result, call};
 
 use crate::files::{FilePlace, ReadFile};
@@ -23,95 +25,100 @@ const OURS: &str = "shorefast/private";
 const COVERED: &str = "shorefast/container";
 
 /// Puts the files into the root that is the working directory, in the calling thread's mount namespace.
-pub fn lay(files: &[&ReadFile], owner: u32) -> Result<()> {
+pub fn lay(files: &[ReadFile], owner: u32, deadline: Instant) -> Result<()> {
     if files.is_empty() {
         return Ok(());
     }
     [OURS, COVERED].iter().try_for_each(node::make_directory)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = call(|| "open(\".\", O_PATH)".into(), rustix::fs::open(".", flags, Mode::empty()))?;
-    files.iter().enumerate().try_for_each(|(number, file)| lay_one(&root, &number.to_string(), file, owner))
+    let place = Place { root, owner, deadline };
+    files.iter().enumerate().try_for_each(|(number, file)| place.lay(&number.to_string(), file))
 }
 
-fn lay_one(root: &OwnedFd, number: &str, file: &ReadFile, owner: u32) -> Result<()> {
-    let path = node::relative(node::path(&file.inside));
-    match resolve(root, path, OFlags::PATH) {
-        Ok(place) => cover_file(&place, path, number, file, owner),
-        Err(Errno::NOENT) => {
-            let (directory, rest) = existing_part(root, path)?;
-            let is_ours = device(&directory)? == device(root)?;
-            let directory = if is_ours { directory } else { cover_directory(directory, number, first_of(rest))? };
-            create(directory, rest, file, owner)
-        }
-        Err(errno) => Err(sys::Error::new(format!("open({:?}) in the container", file_name(path)), errno)),
-    }
+/// Where the files go. Whatever asks the container's filesystems is an errand: nobody knows who serves those.
+struct Place {
+    root: OwnedFd,
+    /// The client's user.
+    owner: u32,
+    deadline: Instant,
 }
 
-/// Links are followed within the client's root; those of /proc lead out of it.
-fn resolve(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
-}
-
-fn cover_file(place: &OwnedFd, path: &Path, number: &str, file: &ReadFile, owner: u32) -> Result<()> {
-    if FileType::from_raw_mode(status(place)?.stx_mode.into()) != FileType::RegularFile {
-        return Err(sys::Error::new(format!("{:?} in the container is no file", file_name(path)), Errno::EXIST));
-    }
-    let ours = Path::new(OURS).join(number);
-    node::write_out(file, &ours, owner)?;
-    let copy = sys::mount::detached_copy(CWD, &ours)?;
-    sys::mount::attach(copy.as_fd(), place.as_fd(), Path::new(""))
-}
-
-/// The longest part of the path that is there as a directory, and what is left.
-fn existing_part<'a>(root: &OwnedFd, path: &'a Path) -> Result<(OwnedFd, &'a Path)> {
-    for part in path.ancestors().skip(1) {
-        let named = if part.as_os_str().is_empty() { Path::new(".") } else { part };
-        match resolve(root, named, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(directory) => return Ok((directory, path.strip_prefix(part).unwrap_or(path))),
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(sys::Error::new(format!("open({:?}) in the container", file_name(named)), errno)),
+impl Place {
+    fn lay(&self, number: &str, file: &ReadFile) -> Result<()> {
+        let path = node::relative(node::path(&file.inside));
+        match self.resolve(path, OFlags::PATH) {
+            Ok(place) => self.cover_file(&place, path, number, file),
+            Err(error) if error.errno() == Errno::NOENT => {
+                let (directory, rest) = self.existing_part(path)?;
+                let is_ours = device(&directory)? == device(&self.root)?;
+                let directory = if is_ours { directory } else { self.cover_directory(&directory, number, first_of(rest))? };
+                create(directory, rest, file, self.owner)
+            }
+            Err(error) => Err(in_container(path, &error)),
         }
     }
-    Err(sys::Error::new("open(\".\")", Errno::NOENT))
+
+    /// Links are followed within the client's root; those of /proc lead out of it.
+    fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
+        errand::open_below(self.root.as_fd(), path, flags, self.deadline).or_timed_out(|| format!("open({path:?})"))
+    }
+
+    fn cover(&self, place: &OwnedFd, with: &Path) -> Result<()> {
+        let copy = sys::mount::detached_copy(CWD, with)?;
+        errand::attach(copy.as_fd(), place.as_fd(), self.deadline).or_timed_out(|| format!("move_mount({with:?})"))
+    }
+
+    fn cover_file(&self, place: &OwnedFd, path: &Path, number: &str, file: &ReadFile) -> Result<()> {
+        if FileType::from_raw_mode(status(place)?.stx_mode.into()) != FileType::RegularFile {
+            return Err(sys::Error::new(format!("{:?} in the container is no file", file_name(path)), Errno::EXIST));
+        }
+        let ours = Path::new(OURS).join(number);
+        node::write_out(file, &ours, self.owner)?;
+        self.cover(place, &ours)
+    }
+
+    /// The longest part of the path that is there as a directory, and what is left.
+    fn existing_part<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a Path)> {
+        for part in path.ancestors().skip(1) {
+            let named = if part.as_os_str().is_empty() { Path::new(".") } else { part };
+            match self.resolve(named, OFlags::PATH | OFlags::DIRECTORY) {
+                Ok(directory) => return Ok((directory, path.strip_prefix(part).unwrap_or(path))),
+                Err(error) if error.errno() == Errno::NOENT => {}
+                Err(error) => return Err(in_container(named, &error)),
+            }
+        }
+        Err(sys::Error::new("open(\".\")", Errno::NOENT))
+    }
+
+    /// Covers a directory of the container with one of ours that shows the same, as links, but for `without`.
+    fn cover_directory(&self, directory: &OwnedFd, number: &str, without: &Path) -> Result<OwnedFd> {
+        let (ours, covered) = (Path::new(OURS).join(number), Path::new(COVERED).join(number));
+        node::make_directory(&ours)?;
+        node::make_directory(&covered)?;
+        sys::mount::attach(sys::mount::detached_tree(directory.as_fd(), Path::new(""))?.as_fd(), CWD, &covered)?;
+        for entry in errand::list(directory.as_fd(), self.deadline).or_timed_out(|| "open(container)".to_owned())? {
+            let name = node::path(&entry.name);
+            if name != without {
+                // What is a link there stays what it is: it may be a relative one.
+                let target =
+                    entry.leads_to.as_deref().map_or_else(|| Path::new("/").join(&covered).join(name), |to| node::path(to).to_owned());
+                node::make_link(&ours.join(name), &target)?;
+            }
+        }
+        let status = status(directory)?;
+        let (user, group) = (Uid::from_raw(status.stx_uid), Gid::from_raw(status.stx_gid));
+        call(|| format!("chown({ours:?})"), rustix::fs::chown(&ours, Some(user), Some(group)))?;
+        let mode = Mode::from_raw_mode(u32::from(status.stx_mode) & 0o1777);
+        call(|| format!("chmod({ours:?})"), rustix::fs::chmod(&ours, mode))?;
+        self.cover(directory, &ours)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        call(|| format!("open({ours:?})"), rustix::fs::open(&ours, flags, Mode::empty()))
+    }
 }
 
-/// Covers a directory of the container with one of ours that shows the same, as links, but for `without`.
-fn cover_directory(directory: OwnedFd, number: &str, without: &Path) -> Result<OwnedFd> {
-    let (ours, covered) = (Path::new(OURS).join(number), Path::new(COVERED).join(number));
-    node::make_directory(&ours)?;
-    node::make_directory(&covered)?;
-    sys::mount::attach(sys::mount::detached_tree(directory.as_fd(), Path::new(""))?.as_fd(), CWD, &covered)?;
-    for (name, target) in links(&directory, &Path::new("/").join(&covered))? {
-        if name != without {
-            node::make_link(&ours.join(name), &target)?;
-        }
-    }
-    let status = status(&directory)?;
-    let (user, group) = (Uid::from_raw(status.stx_uid), Gid::from_raw(status.stx_gid));
-    call(|| format!("chown({ours:?})"), rustix::fs::chown(&ours, Some(user), Some(group)))?;
-    let mode = Mode::from_raw_mode(u32::from(status.stx_mode) & 0o1777);
-    call(|| format!("chmod({ours:?})"), rustix::fs::chmod(&ours, mode))?;
-    sys::mount::attach(sys::mount::detached_copy(CWD, &ours)?.as_fd(), directory.as_fd(), Path::new(""))?;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    call(|| format!("open({ours:?})"), rustix::fs::open(&ours, flags, Mode::empty()))
-}
-
-/// Every name in a directory, and where a link in its place leads. What is a link there stays what it is: it may be a relative one.
-fn links(directory: &OwnedFd, seen_at: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let mut links = Vec::new();
-    for entry in call(|| "open(container)".into(), rustix::fs::Dir::read_from(directory))? {
-        let entry = call(|| "getdents(container)".into(), entry)?;
-        let name = node::path(entry.file_name().to_bytes()).to_owned();
-        if [Path::new("."), Path::new("..")].contains(&name.as_path()) {
-            continue;
-        }
-        let target = match rustix::fs::readlinkat(directory, &name, Vec::new()) {
-            Ok(target) => node::path(target.to_bytes()).to_owned(),
-            Err(_) => seen_at.join(&name),
-        };
-        links.push((name, target));
-    }
-    Ok(links)
+fn in_container(path: &Path, error: &sys::Error) -> sys::Error {
+    sys::Error::new(format!("open({:?}) in the container", file_name(path)), error.errno())
 }
 
 /// In a directory of ours, which nobody else sees yet.

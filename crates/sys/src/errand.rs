@@ -5,6 +5,8 @@
 //! our descriptors, so that no caller waits for the end of a pipe because of it. It costs a little
 //! more than a thread, and in contrast to one it does not keep us from ending.
 
+mod list;
+
 use std::ffi::{CStr, CString};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::{MountFlags, MoveMountFlags, UnmountFlags};
 use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage};
 use rustix::net::{SendFlags, SocketFlags, SocketType};
 use rustix::process::Pid;
@@ -23,6 +25,8 @@ use rustix::process::Pid;
 use crate::error::{Error, Result, checked};
 use crate::process::{Child, close_all_but, exit_now};
 use crate::statmount;
+
+pub use list::{Listed, list, list_root};
 
 /// How an errand ended.
 #[derive(Debug)]
@@ -88,6 +92,49 @@ pub fn unmount(directory: BorrowedFd<'_>, name: &CStr, flags: UnmountFlags, dead
 /// Opens a path that may lead through anybody's filesystem.
 pub fn open(path: &Path, flags: OFlags, deadline: Instant) -> Errand<OwnedFd> {
     open_at_once(path, flags).map_or_else(|| send_out([Wish { path, flags }], deadline).map(|[opened]| opened.into()), Errand::Done)
+}
+
+/// Opens a path below `root`, whoever serves what is there. Links are followed within; those of /proc, which lead out of it, are not.
+pub fn open_below(root: BorrowedFd<'_>, path: &Path, flags: OFlags, deadline: Instant) -> Errand<OwnedFd> {
+    let text = || format!("open({path:?})");
+    let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    let (path, (ours, theirs)) = match crate::c_string(path).and_then(|path| Ok((path, crate::call(|| "socketpair()".into(), pair)?))) {
+        Ok(prepared) => prepared,
+        Err(error) => return Errand::Failed(error),
+    };
+    let (root, socket) = (root.as_raw_fd(), theirs.as_raw_fd());
+    let ask = move || {
+        // SAFETY: as in `create`.
+        let root = unsafe { BorrowedFd::borrow_raw(root) };
+        // SAFETY: the same.
+        let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+        let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let file = rustix::fs::openat2(root, path.as_c_str(), flags | OFlags::CLOEXEC, Mode::empty(), within)?;
+        pass_on(socket, file.as_fd())
+    };
+    run(text, &[root, socket], deadline, ask).map(|()| receive(&ours).map_err(|errno| Error::new(text(), errno)).into())
+}
+
+/// `move_mount` onto a file or directory of anybody's: whoever changes that, or looks into it, keeps others waiting meanwhile.
+pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, deadline: Instant) -> Errand<()> {
+    let (mount, place) = (mount.as_raw_fd(), place.as_raw_fd());
+    let ask = move || {
+        // SAFETY: as in `create`.
+        let mount = unsafe { BorrowedFd::borrow_raw(mount) };
+        // SAFETY: the same.
+        let place = unsafe { BorrowedFd::borrow_raw(place) };
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        rustix::mount::move_mount(mount, c"", place, c"", flags)
+    };
+    run(|| "move_mount()".to_owned(), &[mount, place], deadline, ask)
+}
+
+/// Which kind of filesystem this is on, by the number that statfs(2) gives it. Some ask their server before they tell.
+pub fn filesystem_of(file: BorrowedFd<'_>, deadline: Instant) -> Errand<u32> {
+    let file = file.as_raw_fd();
+    // SAFETY: as in `create`.
+    let ask = move || rustix::fs::fstatfs(unsafe { BorrowedFd::borrow_raw(file) }).map(|found| found.f_type as u32);
+    run(|| "fstatfs()".to_owned(), &[file], deadline, ask)
 }
 
 /// Opens two, on one errand if on any: what the first waits for, the second waits for as well.
@@ -437,10 +484,13 @@ fn run_with<T>(
     deadline: Instant,
     ask: impl FnOnce() -> rustix::io::Result<T>,
 ) -> Errand<T> {
-    let mut sent = match send(descriptors, ask) {
-        Ok(sent) => sent,
-        Err(error) => return Errand::Failed(error),
-    };
+    match send(descriptors, ask) {
+        Ok(sent) => finish(text, sent, deadline),
+        Err(error) => Errand::Failed(error),
+    }
+}
+
+fn finish<T>(text: impl FnOnce() -> String, mut sent: Sent<T>, deadline: Instant) -> Errand<T> {
     if sent.child.ends_by(deadline) {
         return match sent.answer() {
             Some(Ok(value)) => Errand::Done(value),

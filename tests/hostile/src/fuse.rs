@@ -22,8 +22,8 @@ pub(crate) enum Manners {
     OnlyInit,
     /// All that is needed to open `trap`; reads of it wait for ever.
     Trap,
-    /// The same as somebody else's filesystem, which a client is shown: to look up `below` waits for ever, and so does to ask for
-    /// the attributes of `stale`, which can be opened.
+    /// The same as somebody else's filesystem, which a client is shown: to look up `below` waits for ever, and so does to list the
+    /// root, or to ask for the attributes of `stale`, which can be opened.
     Foreign,
 }
 
@@ -106,8 +106,10 @@ const GETATTR: u32 = 3;
 const OPEN: u32 = 14;
 const READ: u32 = 15;
 const INIT: u32 = 26;
+const READDIR: u32 = 28;
 const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
+const READDIRPLUS: u32 = 44;
 
 fn answer(request: &[u8], manners: Manners) -> Option<Vec<u8>> {
     let opcode = u32_at(request, 4);
@@ -126,6 +128,7 @@ fn answer(request: &[u8], manners: Manners) -> Option<Vec<u8>> {
         (GETATTR, Manners::Foreign) if node == STALE => None,
         (GETATTR, Manners::Foreign) => answer(request, Manners::Trap),
         (LOOKUP, Manners::Foreign) if request[40..].starts_with(b"below\0") => None,
+        (READDIR | READDIRPLUS, Manners::Foreign) => None,
         (LOOKUP, Manners::Foreign) => Some(lookup(unique, &request[40..])),
         (OPEN, Manners::Trap | Manners::Foreign) => Some(reply(unique, 0, &[0; 16])),
         (_, Manners::Trap | Manners::Foreign) => Some(reply(unique, -libc::ENOSYS, &[])),
