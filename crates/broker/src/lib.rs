@@ -5,13 +5,13 @@
 //! ([`policy`]), build the superblock ourselves ([`perform`]) and answer. The kernel never reads
 //! again what we judged, and there is no answer that lets it continue the call.
 //!
-//! What runs beside mounts calls the [`doorman`], in the same way.
+//! What runs beside mounts calls the [`service_broker`], in the same way.
 //!
 //! A client that is trusted to mount by itself is only looked at ([`witness`]).
 
-pub mod doorman;
+pub mod service_broker;
 pub mod pipe;
-pub mod witness;
+pub mod observer;
 pub mod broker;
 pub mod perform;
 pub mod view;
@@ -25,8 +25,8 @@ pub mod memory;
 pub mod error;
 
 pub use broker::{Broker, Mounted, ServicesFailed, StartServices};
-pub use doorman::{Door, Doorman};
 pub use error::{By, Error, Refusal, Rule};
+pub use observer::SelfMountObserver;
 pub use policy::Policy;
+pub use service_broker::{Grant, ServiceBroker};
 pub use view::View;
-pub use witness::Witness;

@@ -1,13 +1,13 @@
 //! Copying arguments out of the client's memory, once.
 //!
 //! A client may have mapped a file of any filesystem that it sees, and a page of that comes when its server sends it, if ever. So the
-//! copy is made by a process that can be left behind (`sys::errand`): neither the deadline nor a signal waits for it.
+//! copy is made by a process that can be left behind (`sys::bounded_call`): neither the deadline nor a signal waits for it.
 
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use shorefast_sys as sys;
-use sys::errand::{self, Errand};
+use sys::bounded_call::{self, Bounded};
 
 /// How long a service's memory may take to arrive: it sees no filesystem but its own.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,19 +28,19 @@ impl Memory {
 
     /// NUL-terminated strings of less than `limit` bytes, without their terminators. `Err`: all are lost.
     pub fn strings<const N: usize>(&self, addresses: [u64; N], limit: usize) -> Result<[Result<Vec<u8>, Errno>; N], Errno> {
-        arrived(errand::strings_of(self.tid, addresses, limit, self.deadline))
+        arrived(bounded_call::strings_of(self.tid, addresses, limit, self.deadline))
     }
 
     /// Exactly as many bytes.
     pub fn bytes(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
-        arrived(errand::bytes_of(self.tid, address, length, self.deadline))
+        arrived(bounded_call::bytes_of(self.tid, address, length, self.deadline))
     }
 }
 
-fn arrived<T>(errand: Errand<T>) -> Result<T, Errno> {
-    match errand {
-        Errand::Done(value) => Ok(value),
-        Errand::Failed(_) => Err(Errno::FAULT),
-        Errand::Late => Err(Errno::TIMEDOUT),
+fn arrived<T>(call: Bounded<T>) -> Result<T, Errno> {
+    match call {
+        Bounded::Done(value) => Ok(value),
+        Bounded::Failed(_) => Err(Errno::FAULT),
+        Bounded::TimedOut => Err(Errno::TIMEDOUT),
     }
 }

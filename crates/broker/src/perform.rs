@@ -6,7 +6,7 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags};
 use shorefast_sys as sys;
-use sys::errand::{self, Errand};
+use sys::bounded_call::{self, Bounded};
 use sys::seccomp::{self, Heard, Notification};
 
 use crate::descriptor;
@@ -38,9 +38,9 @@ pub fn mount(order: &Order, listener: &OwnedFd, call: &Notification, view: &View
 
 fn whole(order: &Order, data: &[u8], view: &View, deadline: Instant) -> Result<OwnedFd, Refusal> {
     match view.mount_here(&order.source, &order.full_type(), order.flags.word(), data, (!order.is_fuse()).then_some(deadline))? {
-        Errand::Done(mount) => Ok(mount),
-        Errand::Failed(error) => Err(error.into()),
-        Errand::Late => Err(Refusal::no_answer(&order.full_type())),
+        Bounded::Done(mount) => Ok(mount),
+        Bounded::Failed(error) => Err(error.into()),
+        Bounded::TimedOut => Err(Refusal::no_answer(&order.full_type())),
     }
 }
 
@@ -82,10 +82,10 @@ fn detached(order: &Order, items: &[Item], deadline: Instant) -> Result<OwnedFd,
         // Asks nobody: the client hears of it later. And the descriptor is a number of this process.
         sys::call(|| "fsconfig(fuse, CREATE)".into(), rustix::mount::fsconfig_create(context.as_fd())).map_err(explain)?;
     } else {
-        match errand::create(&order.fstype, context.as_fd(), deadline) {
-            Errand::Done(()) => {}
-            Errand::Failed(error) => return Err(explain(error)),
-            Errand::Late => return Err(Refusal::no_answer(&order.full_type())),
+        match bounded_call::create(&order.fstype, context.as_fd(), deadline) {
+            Bounded::Done(()) => {}
+            Bounded::Failed(error) => return Err(explain(error)),
+            Bounded::TimedOut => return Err(Refusal::no_answer(&order.full_type())),
         }
     }
     let mount = rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, order.flags.attributes);

@@ -9,8 +9,8 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 use shorefast_sys as sys;
+use sys::bounded_call;
 use sys::call as named;
-use sys::errand;
 use sys::seccomp::{self, Notification};
 
 use crate::descriptor;
@@ -34,7 +34,7 @@ pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<
         return Err(Refusal::policy(Errno::INTR, "the service ended while it called"));
     }
     // What it holds may have come from anywhere. Once it is known to be the kernel's own, nobody has to be asked.
-    let filesystem = errand::filesystem_of(directory.as_fd(), Instant::now() + PATIENCE).or_timed_out(|| "fstatfs()".to_owned())?;
+    let filesystem = bounded_call::filesystem_of(directory.as_fd(), Instant::now() + PATIENCE).or_timed_out(|| "fstatfs()".to_owned())?;
     judge(&name, filesystem)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;

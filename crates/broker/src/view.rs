@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::mount::{MountAttrFlags, MountFlags, UnmountFlags};
 use shorefast_sys as sys;
-use sys::errand::{self, Directory, Errand};
+use sys::bounded_call::{self, Bounded, Directory};
 use sys::mount::{Attributes, Identity};
 use sys::mountinfo;
 use sys::namespace::Home;
@@ -56,12 +56,12 @@ impl View {
         let found = if path.is_absolute() {
             let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
             let opened = rustix::fs::openat2(self.root.as_fd(), path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within);
-            opened.and_then(|opened| errand::identify(opened.as_fd())).ok()
+            opened.and_then(|opened| bounded_call::identify(opened.as_fd())).ok()
         } else {
             // "." after a chdir is what fusermount and mount.cifs say. Where that is, nobody knows before it is asked.
-            match errand::identify_from(tid, path, deadline) {
-                Errand::Done(found) => Some(found),
-                Errand::Failed(_) | Errand::Late => None,
+            match bounded_call::identify_from(tid, path, deadline) {
+                Bounded::Done(found) => Some(found),
+                Bounded::Failed(_) | Bounded::TimedOut => None,
             }
         };
         found == Some(self.place)
@@ -84,7 +84,7 @@ impl View {
         flags: u64,
         data: &[u8],
         deadline: Option<Instant>,
-    ) -> sys::Result<Errand<OwnedFd>> {
+    ) -> sys::Result<Bounded<OwnedFd>> {
         let (source, fstype, data) = (sys::c_string(os(source))?, sys::c_string(fstype)?, sys::c_string(os(data))?);
         let _visit = self.home.visit(self.namespace.as_fd())?;
         // By descriptor, as far as mount(2) goes.
@@ -94,12 +94,12 @@ impl View {
             let word = MountFlags::from_bits_retain(flags as u32);
             let result = rustix::mount::mount(source.as_c_str(), target.as_c_str(), fstype.as_c_str(), word, data.as_c_str());
             sys::call(|| format!("mount({source:?}, {fstype:?})"), result)?;
-            return Ok(Errand::Done(self.copy_or_hide(self.top()?.as_fd())?));
+            return Ok(Bounded::Done(self.copy_or_hide(self.top()?.as_fd())?));
         };
-        Ok(match errand::mount(source, target, fstype, flags, data, deadline) {
-            Errand::Done(()) => Errand::Done(self.copy_or_hide(self.top()?.as_fd())?),
-            Errand::Failed(error) => Errand::Failed(error),
-            Errand::Late => Errand::Late,
+        Ok(match bounded_call::mount(source, target, fstype, flags, data, deadline) {
+            Bounded::Done(()) => Bounded::Done(self.copy_or_hide(self.top()?.as_fd())?),
+            Bounded::Failed(error) => Bounded::Failed(error),
+            Bounded::TimedOut => Bounded::TimedOut,
         })
     }
 
@@ -163,7 +163,7 @@ impl View {
 }
 
 fn identify(fd: BorrowedFd<'_>) -> sys::Result<Directory> {
-    sys::call(|| "statx(STATX_MNT_ID)".into(), errand::identify(fd))
+    sys::call(|| "statx(STATX_MNT_ID)".into(), bounded_call::identify(fd))
 }
 
 fn os(bytes: &[u8]) -> &std::ffi::OsStr {

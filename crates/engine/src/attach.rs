@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use shorefast_sys as sys;
-use sys::errand::{self, Errand, Wish};
+use sys::bounded_call::{self, Bounded, OpenRequest};
 use sys::mount::Identity;
 use sys::namespace::Home;
 use sys::unmount::How;
@@ -28,21 +28,22 @@ pub struct Target {
 /// path may lead through other mounts, whose servers may be dead: that ends by the deadline, too.
 pub fn open(path: &Path, namespace: Option<&Path>, deadline: Instant) -> Result<Target, Error> {
     let elsewhere = namespace.map(open_namespace).transpose()?;
-    let open = || opened(path, errand::open(path, TARGET, deadline));
+    let open = || opened(path, bounded_call::open(path, TARGET, deadline));
     let directory = in_namespace(elsewhere.as_ref(), open)?;
     Ok(Target { directory, named: path.to_owned(), elsewhere })
 }
 
 /// The same, and what the client gets to see of the host, for which one way may do.
-pub fn open_with_source(path: &Path, source: &Path, deadline: Instant) -> Result<(Target, Errand<OwnedFd>), Error> {
-    let (target, source) = errand::open_both(Wish { path, flags: TARGET }, Wish { path: source, flags: OFlags::PATH }, deadline);
+pub fn open_with_source(path: &Path, source: &Path, deadline: Instant) -> Result<(Target, Bounded<OwnedFd>), Error> {
+    let (target, source) =
+        bounded_call::open_both(OpenRequest { path, flags: TARGET }, OpenRequest { path: source, flags: OFlags::PATH }, deadline);
     Ok((Target { directory: opened(path, target)?, named: path.to_owned(), elsewhere: None }, source))
 }
 
 const TARGET: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
-fn opened(path: &Path, errand: Errand<OwnedFd>) -> Result<OwnedFd, Error> {
-    errand.or_timed_out(|| format!("open({path:?})")).map_err(|source| Error::Target { path: path.to_owned(), source })
+fn opened(path: &Path, call: Bounded<OwnedFd>) -> Result<OwnedFd, Error> {
+    call.or_timed_out(|| format!("open({path:?})")).map_err(|source| Error::Target { path: path.to_owned(), source })
 }
 
 impl Target {
@@ -79,7 +80,7 @@ impl Target {
 
     /// What the caller's path leads to now.
     fn open_again(&self, deadline: Instant) -> Result<OwnedFd, Error> {
-        opened(&self.named, errand::open(&self.named, TARGET, deadline))
+        opened(&self.named, bounded_call::open(&self.named, TARGET, deadline))
     }
 }
 

@@ -14,7 +14,7 @@ use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Proc
 
 use crate::mode::Mode;
 
-pub use services::{Service, Services, door};
+pub use services::{Service, Services, grant};
 
 /// A complete definition, checked.
 #[derive(Clone, Debug)]

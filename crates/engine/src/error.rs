@@ -54,7 +54,7 @@ pub enum Error {
     #[error("cannot run mount(8)")]
     MountProgram { source: std::io::Error },
     #[error("mount(8) failed{}{said}", exit_status(*code))]
-    HostMount { code: Option<i32>, why: String, said: Said },
+    HostMount { code: Option<i32>, why: String, said: Diagnostics },
     #[error("this kernel has no filesystem {} (Linux {kernel})", types.join(" or "))]
     NotInKernel { types: Vec<String>, kernel: String },
     #[error("the definition of client {client:?} does not say how it gets a secret")]
@@ -74,16 +74,16 @@ pub enum Error {
         status: String,
         /// None: killed.
         code: Option<i32>,
-        said: Said,
+        said: Diagnostics,
     },
     #[error("the client's helper ended well but mounted nothing{said}")]
-    NothingMounted { said: Said },
+    NothingMounted { said: Diagnostics },
     #[error("the client mounted but does not serve: {source}{said}")]
-    NotServing { source: std::io::Error, said: Said },
+    NotServing { source: std::io::Error, said: Diagnostics },
     #[error("the client ended before its mount was complete{said}")]
-    ClientEnded { said: Said },
+    ClientEnded { said: Diagnostics },
     #[error("not done after {seconds} s: {waiting_for}{said}")]
-    Deadline { seconds: u64, waiting_for: &'static str, said: Said },
+    Deadline { seconds: u64, waiting_for: &'static str, said: Diagnostics },
     #[error("cannot run the service {name}: {problem}")]
     Service { name: String, problem: String },
     #[error("this mount needs services beside it: {problem}")]
@@ -120,14 +120,14 @@ pub enum Error {
 
 /// What client and kernel had to say: part of the error, never logged elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct Diagnostics {
     /// The helper's last lines.
     pub helper: Vec<String>,
     /// Calls of the client that were not performed, and why.
     pub refused: Vec<broker::Refusal>,
 }
 
-impl std::fmt::Display for Said {
+impl std::fmt::Display for Diagnostics {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for refusal in &self.refused {
             write!(out, "\n  broker: {}", text::printable_line(&refusal.reason))?;
@@ -170,7 +170,7 @@ fn already(differs: &[Difference]) -> String {
 
 impl Error {
     /// What client and kernel had to say, where they had a say.
-    pub fn said(&self) -> Option<&Said> {
+    pub fn said(&self) -> Option<&Diagnostics> {
         match self {
             Self::Helper { said, .. } | Self::NothingMounted { said } | Self::NotServing { said, .. } => Some(said),
             Self::ClientEnded { said } | Self::Deadline { said, .. } | Self::HostMount { said, .. } => Some(said),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use shorefast_sys as sys;
-use sys::errand::{self, Errand};
+use sys::bounded_call::{self, Bounded};
 use sys::mount::Identity;
 
 use crate::error::Error;
@@ -23,9 +23,9 @@ pub fn find(records: &Records, target: &Path) -> Result<Record, Error> {
         return Ok(record);
     }
     let target = std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
-    let found = match errand::open(&target, OFlags::PATH, Instant::now() + RESOLVE) {
-        Errand::Done(place) => by_mount(records, &place),
-        Errand::Failed(_) | Errand::Late => None,
+    let found = match bounded_call::open(&target, OFlags::PATH, Instant::now() + RESOLVE) {
+        Bounded::Done(place) => by_mount(records, &place),
+        Bounded::Failed(_) | Bounded::TimedOut => None,
     };
     match found {
         Some(record) => Ok(record),

@@ -14,7 +14,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
-use crate::error::{Error, Said};
+use crate::error::{Diagnostics, Error};
 use crate::host_helper::{self, Helper};
 use crate::mode::Place;
 use crate::options;
@@ -132,13 +132,13 @@ fn wait(mut child: Child, deadline: Instant) -> std::io::Result<Option<ExitStatu
     }
 }
 
-fn said(output: &mut File) -> Said {
+fn said(output: &mut File) -> Diagnostics {
     const LIMIT: u64 = 16 << 10;
     let mut bytes = Vec::new();
     let _ = output.rewind().and_then(|()| output.take(LIMIT).read_to_end(&mut bytes));
     let text = String::from_utf8_lossy(&bytes);
     let lines = text.lines().map(|line| line.chars().filter(|character| !character.is_control()).collect());
-    Said { helper: lines.filter(|line: &String| !line.trim().is_empty()).collect(), refused: Vec::new() }
+    Diagnostics { helper: lines.filter(|line: &String| !line.trim().is_empty()).collect(), refused: Vec::new() }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use shorefast_sandbox::talk;
+use shorefast_sandbox::handshake;
 use shorefast_sys as sys;
 use sys::process::Child;
 use sys::shim::Program;
@@ -42,7 +42,7 @@ pub fn start(run_dir: &Path, id: &str, holdings: &Holdings<'_>, program: &Progra
     let binary = call(|| "open(\"/proc/self/exe\")".into(), File::open("/proc/self/exe"))?;
     let station = origin::station(run_dir)?;
     let arguments = [sys::c_string("keeper")?, sys::c_string(run_dir)?, sys::c_string(id)?, sys::c_string(&station.origin)?];
-    let (control, theirs) = talk::pair()?;
+    let (control, theirs) = handshake::pair()?;
     let mut places = vec![
         (theirs.as_fd(), sys::shim::CONTROL),
         (holdings.sandbox, sys::shim::SANDBOX),

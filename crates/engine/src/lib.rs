@@ -4,12 +4,12 @@
 //! configuration, environment or the network. Synchronous throughout: there is no point at which
 //! a mount can be left half-way by a cancelled task.
 
-pub mod outside;
+pub mod enter_host;
 pub mod mount;
 pub mod start;
-pub mod lodging;
+pub mod client_root;
 pub mod serve;
-pub mod maker;
+pub mod mount_source;
 pub mod existing;
 pub mod unmount;
 pub mod list;

@@ -6,26 +6,26 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use shorefast_broker::{Broker, Mounted, Witness};
-use shorefast_sandbox::launch::Surroundings;
+use shorefast_broker::{Broker, Mounted, SelfMountObserver};
+use shorefast_sandbox::launch::LaunchContext;
 use shorefast_sandbox::spec::Shape;
-use shorefast_sandbox::{Cgroup, Client, Nest};
+use shorefast_sandbox::{Cgroup, Client, Prepared};
 use shorefast_sys as sys;
-use sys::errand::Errand;
+use sys::bounded_call::Bounded;
 use sys::shim::Program;
 
 use crate::attach::{self, Target};
+use crate::client_root::{self, ClientRoot, RootFiles};
 use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::kill_point::{self, Point};
-use crate::lodging::{self, House, Lodging};
-use crate::maker::Maker;
+use crate::mount_source::MountSource;
 use crate::plan::ClientPlan;
 use crate::process::Process;
 use crate::record::Record;
 use crate::records::{Begun, Records, Underway};
 use crate::request::Existing;
-use crate::serve::{self, Terms};
+use crate::serve::{self, ServeContext};
 use crate::start::{self, Started};
 use crate::{Host, Plan, existing, host_mount, kernel, reconcile, services, target_lock};
 
@@ -38,7 +38,7 @@ const HEAP: usize = 108 << 10;
 /// arguments and plans: what that takes needs no plan.
 #[derive(Debug)]
 pub struct Mounter {
-    prepared: Result<Nest, Error>,
+    prepared: Result<Prepared, Error>,
 }
 
 impl Mounter {
@@ -69,26 +69,26 @@ fn require_root() -> Result<(), Error> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NotRoot) }
 }
 
-fn prepare() -> Result<Nest, Error> {
+fn prepare() -> Result<Prepared, Error> {
     require_root()?;
     // Ourselves: the client, what keeps it and what runs beside it have it from us.
-    sys::standing::reset();
-    let nest = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
+    sys::inherited::reset();
+    let prepared = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
     // Not before: the sandbox has a longer way to go.
     sys::process::expect_stack(FRAMES);
     sys::process::expect_heap(HEAP);
-    Ok(nest)
+    Ok(prepared)
 }
 
-fn mount_by_client(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Record, Error> {
-    let result = make(plan, host, nest);
+fn mount_by_client(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Error> {
+    let result = make(plan, host, prepared);
     if !plan.services.is_empty() {
         services::settle(&Records::at(&host.run_dir));
     }
     result
 }
 
-fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Record, Error> {
+fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Error> {
     let records = Records::at(&host.run_dir);
     let until = Instant::now() + plan.timeout;
     let (mut target, source) = open_places(plan, until)?;
@@ -100,37 +100,38 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Record, Error> {
     kill_point::pass(Point::TargetOpened);
     kernel::require_any(&plan.policy.kernel_types)?;
     services::require(&plan.needs)?;
-    let Lodging { nest, house, held } = lodging::find(plan, host, nest)?;
-    let furnished = nest.furnish(&plan.spec, house.files()).map_err(Error::Sandbox)?.with_source(source);
+    let ClientRoot { prepared, root_files, held } = client_root::find(plan, host, prepared)?;
+    let assigned = prepared.with_root(&plan.spec, root_files.files()).map_err(Error::Sandbox)?.with_source(source);
     kill_point::pass(Point::ImageResolved);
     // An image may have taken minutes to arrive; what the caller limits is the mount.
     let deadline = Instant::now() + plan.timeout;
 
-    let begun = records.begin(house.digest(), Some(&underway(plan, &house)))?;
+    let begun = records.begin(root_files.digest(), Some(&underway(plan, &root_files)))?;
     drop(held);
     kill_point::pass(Point::RecordBegun);
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
     kill_point::pass(Point::CgroupMade);
     let program = Program::default();
-    let around = Surroundings { ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
-    let Started { keeper, client, listener, view, sandbox } = start::client(furnished, plan, &around, &records, &begun)?;
+    let around = LaunchContext { ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
+    let Started { keeper, client, listener, view, sandbox } = start::client(assigned, plan, &around, &records, &begun)?;
     // What others left behind; now, because the client takes its time.
     reconcile::abandoned(&records)?;
     if plan.policy.kernel_types.iter().any(|fstype| !fstype.starts_with("fuse")) {
         reconcile::sweep(&records)?;
     }
 
-    let beside = services::plan::make(&plan.services, house.rootfs(), &plan.client, begun.digest, host.images.root());
+    let beside = services::plan::make(&plan.services, root_files.rootfs(), &plan.client, begun.digest, host.images.root());
     let mut start_services = services::starter(&records, &beside, deadline);
     let mut maker = match listener {
-        Some(listener) => Maker::Broker(Broker::new(listener, &plan.policy, view, deadline).with_services(&mut start_services)),
-        None => Maker::Client(Witness::new(&plan.policy, view)),
+        Some(listener) => MountSource::Broker(Broker::new(listener, &plan.policy, view, deadline).with_services(&mut start_services)),
+        None => MountSource::Client(SelfMountObserver::new(&plan.policy, view)),
     };
     let log = records.log(&begun.id);
-    let terms = Terms { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target, services: &plan.services };
+    let context =
+        ServeContext { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target, services: &plan.services };
     let parts = Parts {
         plan,
-        house: &house,
+        root_files: &root_files,
         target: &target,
         begun: &begun,
         client: &client,
@@ -146,10 +147,10 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Record, Error> {
         made = Some(record);
         Ok(())
     };
-    serve::until_complete(&client, &mut maker, &terms, commit)?;
+    serve::until_complete(&client, &mut maker, &context, commit)?;
     let mounted = maker.mounted().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
-    house.move_in(client.pid())?;
+    root_files.join_cgroups(client.pid())?;
     if mounted.is_fuse {
         maker.hide()?;
     }
@@ -162,7 +163,7 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Record, Error> {
     if mounted.is_fuse {
         keeper.release().map_err(Error::Keeper)?;
         kill_point::pass(Point::KeeperReleased);
-        client.keep().map_err(|_| serve::ended_early(&terms))?;
+        client.keep().map_err(|_| serve::ended_early(&context))?;
         cgroup.keep();
     } else {
         keeper.dismiss();
@@ -179,11 +180,11 @@ fn make(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Record, Error> {
 }
 
 /// For `list`, until there is a record.
-fn underway(plan: &ClientPlan, house: &House) -> Underway {
+fn underway(plan: &ClientPlan, root_files: &RootFiles) -> Underway {
     Underway {
         target: std::path::absolute(&plan.target).unwrap_or_else(|_| plan.target.clone()),
         client: plan.client.clone(),
-        image: house.name(plan),
+        image: root_files.name(plan),
         mode: plan.mode.to_string(),
         since: now(),
     }
@@ -194,7 +195,7 @@ fn now() -> u64 {
 }
 
 /// The target, and the source if that is the host's.
-fn open_places(plan: &ClientPlan, deadline: Instant) -> Result<(Target, Option<Errand<OwnedFd>>), Error> {
+fn open_places(plan: &ClientPlan, deadline: Instant) -> Result<(Target, Option<Bounded<OwnedFd>>), Error> {
     match (&plan.spec.source, &plan.namespace) {
         (Some(source), None) => {
             attach::open_with_source(&plan.target, &source.path, deadline).map(|(target, source)| (target, Some(source)))
@@ -206,7 +207,7 @@ fn open_places(plan: &ClientPlan, deadline: Instant) -> Result<(Target, Option<E
 /// What a record tells of.
 struct Parts<'a> {
     plan: &'a ClientPlan,
-    house: &'a House,
+    root_files: &'a RootFiles,
     target: &'a Target,
     begun: &'a Begun<'a>,
     client: &'a Client,
@@ -218,7 +219,7 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     fn describe(&self, mounted: &Mounted, services: Vec<String>) -> Result<Record, Error> {
-        let Self { plan, house, target, begun, client, keeper, cgroup, sandbox, deadline } = self;
+        let Self { plan, root_files, target, begun, client, keeper, cgroup, sandbox, deadline } = self;
         let init = Process::of(client.pid().as_raw_nonzero().get()).filter(|_| mounted.is_fuse);
         Ok(Record {
             id: begun.id.clone(),
@@ -226,7 +227,7 @@ impl Parts<'_> {
             source: std::ffi::OsString::from_vec(mounted.source.clone()),
             fstype: mounted.fstype.clone(),
             client: plan.client.clone(),
-            image: house.name(plan),
+            image: root_files.name(plan),
             digest: begun.digest,
             mode: plan.mode.to_string(),
             since: now(),

@@ -172,7 +172,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
     let is_free = |file: &File| !files.iter().any(|other| other.inside == file.inside);
     let provided: Vec<_> = provided_files(&definition, request).filter(|file| is_image && is_free(file)).collect();
     files.extend(provided);
-    // Who has root's rights needs nobody to ask, and there would be nobody to hear it.
+    // Who has root's rights needs nobody to ask, and there would be nobody to receive it.
     let services = if is_image && choice.place != Place::Chroot { definition.services.clone() } else { Vec::new() };
     let needs = needs(&services, &items);
     let limits = if is_image { definition.limits } else { Limits::default() };

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use shorefast_broker::Mounted;
+use shorefast_sandbox::handshake::Event;
 use shorefast_sandbox::spec::TARGET;
-use shorefast_sandbox::talk::Word;
 use shorefast_sandbox::{Client, Error as SandboxError};
 use shorefast_sys as sys;
-use sys::errand::Sent;
+use sys::bounded_call::Pending;
 
 use crate::definition::{Daemon, Services};
-use crate::error::{Error, Said};
+use crate::error::{Diagnostics, Error};
 use crate::kill_point::{self, Point};
-use crate::maker::Maker;
+use crate::mount_source::MountSource;
 
 /// How far the client has come.
 #[derive(Debug, Default)]
@@ -49,26 +49,26 @@ const LOOK: Duration = Duration::from_millis(10);
 /// mount, while the client goes on.
 pub fn until_complete(
     client: &Client,
-    maker: &mut Maker<'_>,
-    terms: &Terms<'_>,
+    maker: &mut MountSource<'_>,
+    context: &ServeContext<'_>,
     mut on_mount: impl FnMut(&Mounted) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut progress = Progress::default();
-    while !progress.is_complete(maker, terms.daemon) {
-        let advanced = progress.advance(client, maker, terms).and_then(|()| progress.follow(maker, &mut on_mount));
-        advanced.and_then(|()| progress.check(maker, terms.daemon)).map_err(|failure| failure.explain(maker, terms))?;
+    while !progress.is_complete(maker, context.daemon) {
+        let advanced = progress.advance(client, maker, context).and_then(|()| progress.follow(maker, &mut on_mount));
+        advanced.and_then(|()| progress.check(maker, context.daemon)).map_err(|failure| failure.explain(maker, context))?;
     }
     Ok(())
 }
 
 /// A client that ended between its last sign of life and its release.
-pub fn ended_early(terms: &Terms<'_>) -> Error {
-    Error::ClientEnded { said: Said { helper: last_lines(terms), refused: Vec::new() } }
+pub fn ended_early(context: &ServeContext<'_>) -> Error {
+    Error::ClientEnded { said: Diagnostics { helper: last_lines(context), refused: Vec::new() } }
 }
 
 /// What counts as complete, and how long it may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
+pub struct ServeContext<'a> {
     pub daemon: Daemon,
     pub deadline: Instant,
     pub allowed: Duration,
@@ -91,8 +91,8 @@ enum Failure {
 }
 
 impl Failure {
-    fn explain(self, maker: &Maker<'_>, terms: &Terms<'_>) -> Error {
-        let said = || Said { helper: last_lines(terms), refused: maker.refused() };
+    fn explain(self, maker: &MountSource<'_>, context: &ServeContext<'_>) -> Error {
+        let said = || Diagnostics { helper: last_lines(context), refused: maker.refused() };
         match self {
             Self::Helper(code, status) => Error::Helper { status, code, said: said() },
             Self::NothingMounted => Error::NothingMounted { said: said() },
@@ -105,7 +105,7 @@ impl Failure {
 }
 
 impl Progress {
-    fn is_complete(&self, maker: &Maker<'_>, daemon: Daemon) -> bool {
+    fn is_complete(&self, maker: &MountSource<'_>, daemon: Daemon) -> bool {
         let helper_done = match daemon {
             Daemon::Forks => self.helper.is_some(),
             Daemon::Foreground => true,
@@ -114,16 +114,16 @@ impl Progress {
     }
 
     /// Waits for the next thing to happen, and lets it happen.
-    fn advance(&mut self, client: &Client, maker: &mut Maker<'_>, terms: &Terms<'_>) -> Result<(), Failure> {
-        let until = self.died.as_ref().map_or(terms.deadline, |died| died.patience.min(terms.deadline));
+    fn advance(&mut self, client: &Client, maker: &mut MountSource<'_>, context: &ServeContext<'_>) -> Result<(), Failure> {
+        let until = self.died.as_ref().map_or(context.deadline, |died| died.patience.min(context.deadline));
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(match self.died.take() {
                 Some(died) => Failure::NotServing(died.why),
-                None => Failure::Deadline { allowed: terms.allowed, waiting_for: self.waiting_for(maker) },
+                None => Failure::Deadline { allowed: context.allowed, waiting_for: self.waiting_for(maker) },
             });
         }
-        let left = if self.is_looked_for(maker, terms.daemon) { left.min(LOOK) } else { left };
+        let left = if self.is_looked_for(maker, context.daemon) { left.min(LOOK) } else { left };
         let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         // Once it has mounted, it may be at work in two processes until one of them is done: we had better make room for both.
         let is_alone = maker.mounted().is_none() || self.helper.is_some() || self.serves;
@@ -147,14 +147,14 @@ impl Progress {
             kill_point::pass(Point::CallAnswered);
             if let Some(failed) = maker.services_failed() {
                 let is_one = |services: &&Services| services.run.iter().any(|service| failed.names.contains(&service.name));
-                let otherwise = terms.services.iter().find(is_one).and_then(|services| services.otherwise.clone());
+                let otherwise = context.services.iter().find(is_one).and_then(|services| services.otherwise.clone());
                 return Err(Failure::Other(Error::NoServices { problem: failed.problem.clone(), otherwise }));
             }
         } else if word {
             // Only when no call waits: a helper's last call comes before its end.
             self.helper = Some(helper_status(client)?);
         }
-        if self.is_looked_for(maker, terms.daemon) {
+        if self.is_looked_for(maker, context.daemon) {
             maker.advance().map_err(Failure::Other)?;
             kill_point::pass(Point::CallAnswered);
         }
@@ -168,13 +168,13 @@ impl Progress {
     }
 
     /// Whether the client mounts by itself, and may have done so by now: one that forks says that it is done.
-    fn is_looked_for(&self, maker: &Maker<'_>, daemon: Daemon) -> bool {
+    fn is_looked_for(&self, maker: &MountSource<'_>, daemon: Daemon) -> bool {
         let may_have = daemon == Daemon::Foreground || self.helper.is_some();
-        matches!(maker, Maker::Client(_)) && maker.mounted().is_none() && may_have
+        matches!(maker, MountSource::Client(_)) && maker.mounted().is_none() && may_have
     }
 
     /// Looks whether a new mount is served; a kernel filesystem always is.
-    fn follow(&mut self, maker: &Maker<'_>, on_mount: &mut impl FnMut(&Mounted) -> Result<(), Error>) -> Result<(), Failure> {
+    fn follow(&mut self, maker: &MountSource<'_>, on_mount: &mut impl FnMut(&Mounted) -> Result<(), Error>) -> Result<(), Failure> {
         match maker.mounted() {
             None => {
                 self.serves = false;
@@ -194,7 +194,7 @@ impl Progress {
         Ok(())
     }
 
-    fn check(&self, maker: &Maker<'_>, daemon: Daemon) -> Result<(), Failure> {
+    fn check(&self, maker: &MountSource<'_>, daemon: Daemon) -> Result<(), Failure> {
         match &self.helper {
             None => Ok(()),
             Some(status) if status.code() != Some(0) => Err(Failure::Helper(status.code(), status.to_string())),
@@ -204,7 +204,7 @@ impl Progress {
         }
     }
 
-    fn waiting_for(&self, maker: &Maker<'_>) -> &'static str {
+    fn waiting_for(&self, maker: &MountSource<'_>) -> &'static str {
         if maker.met_silence() {
             "the server does not answer"
         } else if maker.mounted().is_none() {
@@ -218,11 +218,11 @@ impl Progress {
 }
 
 fn helper_status(client: &Client) -> Result<Status, Failure> {
-    match client.hear() {
-        Ok(Word::HelperEnded(status)) => Ok(Status(status)),
-        Ok(Word::NotExecuted(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Execute(text)))),
-        Ok(Word::Failed(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Inside(text)))),
-        Ok(Word::Standing | Word::Ready | Word::Filtered(_)) | Err(_) => Err(Failure::Ended),
+    match client.receive() {
+        Ok(Event::HelperEnded(status)) => Ok(Status(status)),
+        Ok(Event::NotExecuted(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Execute(text)))),
+        Ok(Event::Failed(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Inside(text)))),
+        Ok(Event::Standing | Event::Ready | Event::Filtered(_)) | Err(_) => Err(Failure::Ended),
     }
 }
 
@@ -248,11 +248,11 @@ impl std::fmt::Display for Status {
 /// Asks a FUSE mount for its root's attributes. The answer comes when the client serves, or at once if it died. Until then the process
 /// that asks waits, beyond the reach of signals if the client has taken the question and keeps silent; we do not, and can be killed.
 #[derive(Debug)]
-struct Probe(Sent<()>);
+struct Probe(Pending<()>);
 
 impl Probe {
     fn start(mounted: &Mounted) -> Result<Self, Error> {
-        sys::errand::look_at(mounted.mount.as_fd()).map(Self).map_err(Error::Wait)
+        sys::bounded_call::look_at(mounted.mount.as_fd()).map(Self).map_err(Error::Wait)
     }
 
     fn finish(self) -> std::io::Result<()> {
@@ -267,13 +267,13 @@ impl Probe {
 }
 
 /// The end of the client's output, for an error message.
-fn last_lines(terms: &Terms<'_>) -> Vec<String> {
+fn last_lines(context: &ServeContext<'_>) -> Vec<String> {
     const LINES: usize = 10;
     const WIDTH: usize = 300;
-    let log = sys::ring::Log::read(terms.log).unwrap_or_default();
+    let log = sys::ring::Log::read(context.log).unwrap_or_default();
     let text = String::from_utf8_lossy(&log.kept);
     let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let target = terms.target.to_string_lossy();
+    let target = context.target.to_string_lossy();
     let shown = |line: &&str| line.replace(TARGET, &target).chars().take(WIDTH).collect();
     lines[lines.len().saturating_sub(LINES)..].iter().map(shown).collect()
 }

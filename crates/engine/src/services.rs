@@ -42,7 +42,7 @@ pub const START: &str = "__service";
 pub const RELEASE: &str = "__services-unused";
 pub const WATCH: &str = "__services-watch";
 
-/// After the last mount the kernel says good-bye to a service; it should still be there to hear it.
+/// After the last mount the kernel says good-bye to a service; it should still be there to receive it.
 pub const LINGER: Duration = Duration::from_secs(1);
 /// How long one start may take,
 const START_WITHIN: Duration = Duration::from_secs(20);
@@ -207,8 +207,8 @@ fn stop(records: &Records, running: &Running) {
     if let Some(ids) = crate::record::ids_of(&running.id) {
         members::end_all(&Sandbox { ids, since: running.process.started, mounts: None });
     }
-    for door in &running.service.doors {
-        if let shorefast_broker::Door::Socket { outside, .. } = door {
+    for grant in &running.service.grants {
+        if let shorefast_broker::Grant::Socket { outside, .. } = grant {
             state::remove_stale_socket(outside);
         }
     }

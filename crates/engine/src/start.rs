@@ -1,9 +1,9 @@
-//! From a nest to a client that runs, with all that watches it.
+//! From a prepared sandbox to a client that runs, with all that watches it.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use shorefast_broker::View;
-use shorefast_sandbox::launch::{Furnished, Launched, Surroundings};
+use shorefast_sandbox::launch::{Assigned, LaunchContext, Launched};
 use shorefast_sandbox::spec::{Identity, TARGET};
 use shorefast_sandbox::{Client, Error as SandboxError, Spec};
 use shorefast_sys as sys;
@@ -30,35 +30,35 @@ pub struct Started {
 /// Starts the client as planned, or without a user namespace where the source's filesystem cannot
 /// show its owners through one.
 pub fn client(
-    furnished: Furnished<'_>,
+    assigned: Assigned<'_>,
     plan: &ClientPlan,
-    around: &Surroundings<'_>,
+    around: &LaunchContext<'_>,
     records: &Records,
     begun: &Begun<'_>,
 ) -> Result<Started, Error> {
-    let files = furnished.files();
+    let files = assigned.files();
     let spec = shorefast_sandbox::files::with_callers_files(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
     let recipe = plan.recipe.completed(begun.digest, &spec).seal().map_err(Error::Keeper)?;
-    match start(furnished, &spec, &recipe, around, records, begun) {
+    match start(assigned, &spec, &recipe, around, records, begun) {
         Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if spec.identity == Identity::UserNamespace => {
             let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };
-            let nest = shorefast_sandbox::prepare(without.shape()).map_err(Error::Sandbox)?;
-            let furnished = nest.furnish(&without, files).map_err(Error::Sandbox)?;
-            start(furnished, &without, &recipe, around, records, begun)
+            let prepared = shorefast_sandbox::prepare(without.shape()).map_err(Error::Sandbox)?;
+            let assigned = prepared.with_root(&without, files).map_err(Error::Sandbox)?;
+            start(assigned, &without, &recipe, around, records, begun)
         }
         result => result,
     }
 }
 
 fn start(
-    furnished: Furnished<'_>,
+    assigned: Assigned<'_>,
     spec: &Spec,
     recipe: &OwnedFd,
-    around: &Surroundings<'_>,
+    around: &LaunchContext<'_>,
     records: &Records,
     begun: &Begun<'_>,
 ) -> Result<Started, Error> {
-    let launching = furnished.launch(spec, around).map_err(Error::Sandbox)?;
+    let launching = assigned.launch(spec, around).map_err(Error::Sandbox)?;
     kill_point::pass(Point::SandboxStands);
     let look = |namespace: &OwnedFd| {
         let namespace = sys::call(|| "dup(namespace)".into(), namespace.try_clone()).map_err(Error::Keeper)?;

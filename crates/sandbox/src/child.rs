@@ -14,10 +14,10 @@ use sys::{Result, call};
 
 use crate::container::Joins;
 use crate::filter::{self, AbstractSockets};
+use crate::handshake;
 use crate::orders::{Descriptors, Orders};
 use crate::root;
 use crate::spec::{Capabilities, Identity, ProcessLimits, Processes, Rights, Role, Shape};
-use crate::talk;
 
 /// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
 pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> ! {
@@ -28,7 +28,7 @@ pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -
     // Nor is its memory for anybody to look at, whosever user we become: we share it until pid 1 is executed.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     if let Err(error) = become_init(control, shape, small_namespace) {
-        talk::say_failed(control.as_fd(), &error.to_string());
+        handshake::send_failed(control.as_fd(), &error.to_string());
     }
     sys::process::exit_now(1)
 }
@@ -36,13 +36,13 @@ pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -
 fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> Result<()> {
     prepare(shape)?;
     root::enter_empty(small_namespace, shape.rights)?;
-    talk::say_standing(control.as_fd())?;
+    handshake::send_standing(control.as_fd())?;
     // The orders take their time.
     let filter = match shape.rights {
         Rights::All => None,
         Rights::None => Some(give_up_rights()?),
     };
-    let (orders, descriptors) = talk::take_orders(control.as_fd())?;
+    let (orders, descriptors) = handshake::take_orders(control.as_fd())?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     limit(orders.process_limits);
     if let Some(joins) = &descriptors.joins {
@@ -62,15 +62,15 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
         (Some(users), _) => {
             sys::namespace::join(users.as_fd())?;
             sys::privilege::become_user_with_capabilities(Uid::ROOT, Gid::ROOT)?;
-            talk::say_ready(control.as_fd())?;
+            handshake::send_ready(control.as_fd())?;
             sys::privilege::empty_bounding_set()?;
-            talk::wait_for_go(control.as_fd())?;
+            handshake::wait_for_go(control.as_fd())?;
         }
         (None, Identity::UserNamespace) => {
             sys::namespace::enter_new_user()?;
-            talk::say_ready(control.as_fd())?;
+            handshake::send_ready(control.as_fd())?;
             sys::privilege::empty_bounding_set()?;
-            talk::wait_for_go(control.as_fd())?;
+            handshake::wait_for_go(control.as_fd())?;
         }
         (None, Identity::DedicatedUser | Identity::ContainerRoot) => sys::privilege::empty_bounding_set()?,
         (None, Identity::HostRoot) => {}
@@ -78,9 +78,9 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
 
     match filter {
         None => {
-            talk::say_ready(control.as_fd())?;
+            handshake::send_ready(control.as_fd())?;
             // Nothing else keeps it from mounting before somebody looks.
-            talk::wait_for_go(control.as_fd())?;
+            handshake::wait_for_go(control.as_fd())?;
         }
         Some((sockets, usual)) => {
             let filter = match (orders.role, orders.capabilities) {
@@ -92,19 +92,19 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
             let listener = sys::seccomp::install(&filter)?;
             // It must not stay open here: with nobody listening, later calls fail at once instead of
             // waiting for ever.
-            talk::say_filtered(control.as_fd(), &listener)?;
+            handshake::send_filtered(control.as_fd(), &listener)?;
         }
     }
     let helper = match start_client(control, &orders, &descriptors.output_write) {
         Ok(helper) => sys::c_string(helper.to_string())?,
         Err(error) => {
-            talk::say_not_executed(control.as_fd(), &error);
+            handshake::send_not_executed(control.as_fd(), &error);
             // What is left unread would take our own last words away from who sent it.
-            let _ = talk::take_program(control.as_fd());
+            let _ = handshake::take_program(control.as_fd());
             sys::process::exit_now(127)
         }
     };
-    let program = talk::take_program(control.as_fd())?;
+    let program = handshake::take_program(control.as_fd())?;
     sys::privilege::become_user(Uid::from_raw(orders.init_id), Gid::from_raw(orders.init_id))?;
     sys::privilege::drop_capabilities()?;
     let mut arguments = vec![c"init", &*helper];
@@ -143,14 +143,14 @@ fn prepare(shape: Shape) -> Result<()> {
         let own = Some(rustix::process::getpid());
         call(|| "prctl(PR_SET_CHILD_SUBREAPER)".into(), rustix::process::set_child_subreaper(own))?;
     }
-    sys::standing::reset_limits();
+    sys::inherited::reset_limits();
     Ok(())
 }
 
 /// Before the client's user exists: the kernel counts its processes from the first one.
 fn limit(limits: ProcessLimits) {
     for (resource, limit) in [(Resource::Nproc, limits.processes), (Resource::Data, limits.memory_bytes)] {
-        sys::standing::set_limit(resource, limit, limit);
+        sys::inherited::set_limit(resource, limit, limit);
     }
 }
 
@@ -180,7 +180,7 @@ fn start_client(control: &OwnedFd, orders: &Orders, output: &OwnedFd) -> std::re
         }
         if !orders.is_met_halfway() {
             // As late as possible: the launching process still puts its files there.
-            talk::wait_for_go(control.as_fd())?;
+            handshake::wait_for_go(control.as_fd())?;
         }
         let mut why_not = sys::Error::new(format!("{:?} on the PATH inside", argv[0]), Errno::NOENT);
         for path in candidates.iter().filter(|path| rustix::fs::stat(path.as_c_str()).is_ok()) {

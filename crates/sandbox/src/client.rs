@@ -8,9 +8,9 @@ use rustix::process::Pid;
 use shorefast_sys as sys;
 
 use crate::error::Error;
+use crate::handshake::{self, Event};
 use crate::members::{self, Sandbox};
 use crate::spec::{Ids, Processes, Rights, Shape, Spec};
-use crate::talk::{self, Word};
 
 #[derive(Debug)]
 pub struct Client {
@@ -36,19 +36,19 @@ impl Client {
         self.init.pidfd.as_fd()
     }
 
-    /// Readable when [`Client::hear`] has something to say.
+    /// Readable when [`Client::receive`] has something to say.
     pub fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
 
     /// The helper's fate.
-    pub fn hear(&self) -> Result<Word, Error> {
-        talk::take(self.control.as_fd())
+    pub fn receive(&self) -> Result<Event, Error> {
+        handshake::take(self.control.as_fd())
     }
 
     /// The mount is complete: the client lives on without us.
     pub fn keep(mut self) -> sys::Result<()> {
-        talk::say(self.control.as_fd(), sys::shim::KEEP)?;
+        handshake::say(self.control.as_fd(), sys::shim::KEEP)?;
         self.kept = true;
         Ok(())
     }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
-use sys::errand::{self, Errand};
+use sys::bounded_call::{self, Bounded};
 
 use crate::cgroup::Groups;
 use crate::error::Error;
@@ -130,10 +130,10 @@ impl Joins {
 /// What a process has as its environment is its memory, which may be a file of anybody's filesystem, mapped. Empty: it has none to show.
 fn environ(pid: i32, deadline: Instant) -> Result<Vec<u8>, Error> {
     let path = format!("/proc/{pid}/environ");
-    match errand::read(Path::new(&path), LARGEST_ENVIRONMENT, deadline) {
-        Errand::Done(bytes) => Ok(bytes),
-        Errand::Failed(_) => Ok(Vec::new()),
-        Errand::Late => Err(Error::ContainerFiles(sys::Error::new(format!("read({path:?})"), Errno::TIMEDOUT))),
+    match bounded_call::read(Path::new(&path), LARGEST_ENVIRONMENT, deadline) {
+        Bounded::Done(bytes) => Ok(bytes),
+        Bounded::Failed(_) => Ok(Vec::new()),
+        Bounded::TimedOut => Err(Error::ContainerFiles(sys::Error::new(format!("read({path:?})"), Errno::TIMEDOUT))),
     }
 }
 

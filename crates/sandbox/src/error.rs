@@ -37,7 +37,7 @@ pub enum Error {
     #[error("cannot execute the client's helper: {0}")]
     Execute(String),
     #[error("the sandbox did not come up in time")]
-    Late,
+    TimedOut,
     #[error("the sandbox ended unexpectedly")]
     Ended,
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rustix::fs::{Mode, OFlags};
 use shorefast_sys as sys;
-use sys::errand;
+use sys::bounded_call;
 
 use crate::error::Error;
 use crate::spec::{Content, Hidden, Identity, Ids, Secret, SecretForm, Spec};
@@ -95,7 +95,7 @@ fn read_secret(secret: &Secret, form: &SecretForm, deadline: Instant) -> Result<
 
 fn read_callers_file(path: &Path, deadline: Instant) -> Result<Vec<u8>, Error> {
     let text = || format!("read({path:?})");
-    let content = errand::read(path, LIMIT, deadline).or_timed_out(text);
+    let content = bounded_call::read(path, LIMIT, deadline).or_timed_out(text);
     let content = content.map_err(|source| Error::File { path: path.to_owned(), source })?;
     if content.len() > LIMIT {
         return Err(Error::File { path: path.to_owned(), source: sys::Error::new(text(), rustix::io::Errno::FBIG) });

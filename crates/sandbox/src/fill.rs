@@ -16,19 +16,19 @@ use sys::namespace::Home;
 use sys::shim::Program;
 use sys::{Result, call};
 
-use crate::beside;
 use crate::etc;
 use crate::files::{FilePlace, ReadFile};
-use crate::furnish::{Contents, Opened};
+use crate::host_mounts;
 use crate::node::{self, EntryKind};
 use crate::private;
 use crate::root::{self, ETC};
+use crate::root_source::{Contents, Opened};
 use crate::source::Kind;
 use crate::spec::{DEFAULT_SCRATCH, Rights, SOURCE, Spec};
 
 /// What only this client gets to see.
 #[derive(Debug)]
-pub struct Belongings<'a> {
+pub struct ClientFiles<'a> {
     pub spec: &'a Spec,
     /// The client's user, as the host's number.
     pub owner: u32,
@@ -46,21 +46,21 @@ pub struct Belongings<'a> {
 }
 
 /// `namespace`: where the empty root stands.
-pub fn fill(home: &Home, namespace: &OwnedFd, opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
+pub fn fill(home: &Home, namespace: &OwnedFd, opened: &Opened<'_>, client_files: &ClientFiles<'_>) -> Result<()> {
     let _visit = home.visit(namespace.as_fd())?;
     // What a file's mode is to be, is not the caller's to say.
     let callers = rustix::process::umask(Mode::empty());
-    let filled = fill_here(opened, belongings);
+    let filled = fill_here(opened, client_files);
     rustix::process::umask(callers);
     filled
 }
 
-fn fill_here(opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
-    let Belongings { spec, owner, stranger, files, source, shown, program, deadline } = *belongings;
+fn fill_here(opened: &Opened<'_>, client_files: &ClientFiles<'_>) -> Result<()> {
+    let ClientFiles { spec, owner, stranger, files, source, shown, program, deadline } = *client_files;
     if spec.scratch_bytes != DEFAULT_SCRATCH {
         resize(spec.scratch_bytes)?;
     }
-    root::fill_empty(opened.furniture(), owner, stranger)?;
+    root::fill_empty(opened.base_dirs(), owner, stranger)?;
     place_all(opened, spec.shape().rights)?;
     if let Some((kind, tree)) = source {
         let read_only =
@@ -80,7 +80,7 @@ fn fill_here(opened: &Opened<'_>, belongings: &Belongings<'_>) -> Result<()> {
         Contents::Container(_) => private::lay(files, owner, deadline)?,
     }
     // Last: what is shown of the host must not receive files that are the client's alone.
-    beside::place(spec, shown, program)
+    host_mounts::place(spec, shown, program)
 }
 
 fn resize(bytes: u64) -> Result<()> {

@@ -116,7 +116,7 @@ const REFUSED_HERE: &[c_long] = &[SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS_usel
 const REFUSED_HERE: &[c_long] = &[];
 
 /// No client makes a set-uid or set-gid file: what it writes to a directory of the host (its source, a container's own files) is not on
-/// a nosuid mount for others. Pass-through clients hand on what their callers ask for, who hear EPERM then.
+/// a nosuid mount for others. Pass-through clients hand on what their callers ask for, who receive EPERM then.
 const SET_ID: u32 = S_ISUID | S_ISGID;
 
 /// The calls that give a file its mode, and which argument that is.

@@ -1,18 +1,18 @@
 //! The sandbox's first process, for whoever started it.
 
 use shorefast_sys as sys;
-use sys::offshoot::Offshoot;
 use sys::process::Child;
+use sys::vm_child::VmChild;
 
 use crate::error::Error;
 
 /// Perhaps still on its way. Dropped: gone.
 #[derive(Debug)]
-pub struct FirstProcess(Option<Offshoot>);
+pub struct FirstProcess(Option<VmChild>);
 
 impl FirstProcess {
-    pub fn new(offshoot: Offshoot) -> Self {
-        Self(Some(offshoot))
+    pub fn new(child: VmChild) -> Self {
+        Self(Some(child))
     }
 
     /// Waits until it is there.
@@ -34,8 +34,8 @@ impl FirstProcess {
 
 impl Drop for FirstProcess {
     fn drop(&mut self) {
-        if let Some(offshoot) = self.0.take() {
-            offshoot.end();
+        if let Some(child) = self.0.take() {
+            child.end();
         }
     }
 }

@@ -9,30 +9,30 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 use rustix::pipe::PipeFlags;
 use shorefast_sys as sys;
-use sys::errand::Errand;
+use sys::bounded_call::Bounded;
 use sys::namespace::Home;
 use sys::process::Fresh;
 use sys::shim::Program;
 
-use crate::beside;
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::client::Client;
 use crate::container::Joins;
 use crate::error::Error;
-use crate::fill::{self, Belongings};
+use crate::fill::{self, ClientFiles};
 use crate::first::FirstProcess;
-use crate::furnish::{self, Household, Opened};
+use crate::handshake::{self, Event};
+use crate::host_mounts;
 use crate::orders::{Descriptors, Orders};
+use crate::root_source::{self, Credentials, Opened};
 use crate::source::{Owners, Source};
 use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, Shape, Spec};
-use crate::talk::{self, Word};
 
-pub use crate::furnish::Root;
+pub use crate::root_source::Root;
 
 /// A sandbox that waits for its orders, set up while the caller still plans. Dropped: gone.
 #[derive(Debug)]
-pub struct Nest {
+pub struct Prepared {
     first: FirstProcess,
     control: OwnedFd,
     shape: Shape,
@@ -40,7 +40,7 @@ pub struct Nest {
 
 /// What the launch gets from its surroundings, in contrast to the plan.
 #[derive(Debug)]
-pub struct Surroundings<'a> {
+pub struct LaunchContext<'a> {
     pub ids: Ids,
     pub cgroup: &'a Cgroup,
     /// Where the client's output is kept.
@@ -55,8 +55,8 @@ const PATH: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/
 
 /// Starts the sandbox's first process. It gets ready on its own and then waits for orders; should
 /// we die, it notices and ends.
-pub fn prepare(shape: Shape) -> Result<Nest, Error> {
-    let (control, theirs) = talk::pair().map_err(Error::Start)?;
+pub fn prepare(shape: Shape) -> Result<Prepared, Error> {
+    let (control, theirs) = handshake::pair().map_err(Error::Start)?;
     let fresh = match shape {
         Shape { rights: Rights::All, .. } => Fresh::empty(),
         Shape { processes: Processes::Own, .. } => Fresh::PID | Fresh::IPC | Fresh::UTS,
@@ -64,21 +64,21 @@ pub fn prepare(shape: Shape) -> Result<Nest, Error> {
     };
     let holdings = || (theirs, sys::namespace::small_mount_namespace());
     let life = move |(control, small): &(OwnedFd, Option<OwnedFd>)| child::run(control, shape, small.as_ref());
-    let first = sys::offshoot::start(fresh, holdings, life).map_err(Error::Start)?;
-    Ok(Nest { first: FirstProcess::new(first), control, shape })
+    let first = sys::vm_child::start(fresh, holdings, life).map_err(Error::Start)?;
+    Ok(Prepared { first: FirstProcess::new(first), control, shape })
 }
 
-impl Nest {
+impl Prepared {
     /// With where the files are that the client will see.
-    pub fn furnish<'a>(self, spec: &Spec, root: Root<'a>) -> Result<Furnished<'a>, Error> {
+    pub fn with_root<'a>(self, spec: &Spec, root: Root<'a>) -> Result<Assigned<'a>, Error> {
         // Prepared for the usual case; a client that shares more with the host needs another.
-        let nest = if self.shape == spec.shape() { self } else { prepare(spec.shape())? };
-        Ok(Furnished { nest, root, source: None })
+        let prepared = if self.shape == spec.shape() { self } else { prepare(spec.shape())? };
+        Ok(Assigned { prepared, root, source: None })
     }
 
     /// Waits for its root; the mount namespace is where that stands.
     fn standing(&self, deadline: Instant) -> Result<OwnedFd, Error> {
-        expect(talk::hear(self.control.as_fd(), deadline)?, |word| matches!(word, Word::Standing))?;
+        expect(handshake::receive(self.control.as_fd(), deadline)?, |word| matches!(word, Event::Standing))?;
         sys::namespace::mounts_of(self.first.child()?.pidfd.as_fd()).map_err(Error::Start)
     }
 
@@ -90,40 +90,41 @@ impl Nest {
 
 /// A sandbox with its client's files. Dropped: gone.
 #[derive(Debug)]
-pub struct Furnished<'a> {
-    nest: Nest,
+pub struct Assigned<'a> {
+    prepared: Prepared,
     root: Root<'a>,
-    source: Option<Errand<OwnedFd>>,
+    source: Option<Bounded<OwnedFd>>,
 }
 
-impl<'a> Furnished<'a> {
+impl<'a> Assigned<'a> {
     /// With what came of opening the client's source.
-    pub fn with_source(self, source: Option<Errand<OwnedFd>>) -> Self {
+    pub fn with_source(self, source: Option<Bounded<OwnedFd>>) -> Self {
         Self { source, ..self }
     }
 
-    /// For another nest.
+    /// For another sandbox.
     pub fn files(&self) -> Root<'a> {
         self.root
     }
 
     /// Tells it what to become. The result, dropped, ends it.
-    pub fn launch(self, spec: &'a Spec, around: &'a Surroundings<'a>) -> Result<Launching<'a>, Error> {
-        let Self { nest, root, source: place } = self;
-        let household = furnish::household(root, spec, around.ids)?;
-        let owner = household.owner;
-        let (orders, descriptors) = orders(spec, around, household)?;
-        around.cgroup.admit(nest.first.child()?.pid)?;
-        nest.first.come_back()?;
-        talk::say_orders(nest.control.as_fd(), &orders, &descriptors).map_err(|error| why_not(nest.control.as_fd(), error))?;
+    pub fn launch(self, spec: &'a Spec, context: &'a LaunchContext<'a>) -> Result<Launching<'a>, Error> {
+        let Self { prepared, root, source: place } = self;
+        let credentials = root_source::credentials(root, spec, context.ids)?;
+        let owner = credentials.owner;
+        let (orders, descriptors) = orders(spec, context, credentials)?;
+        context.cgroup.admit(prepared.first.child()?.pid)?;
+        prepared.first.come_back()?;
+        handshake::send_orders(prepared.control.as_fd(), &orders, &descriptors)
+            .map_err(|error| why_not(prepared.control.as_fd(), error))?;
         drop(descriptors);
 
         // While the first process restricts itself.
         let home = Home::here().map_err(Error::Start)?;
-        let opened = furnish::open(root, nest.shape.rights, &home, around.deadline)?;
-        let mut source = spec.source.as_ref().map(|source| Source::open(source, place, around.deadline)).transpose()?;
+        let opened = root_source::open(root, prepared.shape.rights, &home, context.deadline)?;
+        let mut source = spec.source.as_ref().map(|source| Source::open(source, place, context.deadline)).transpose()?;
         let kind = source.as_ref().map(|source| source.kind);
-        let owners = spec.source.as_ref().map(|source| Owners::of(source.access, spec.identity, owner, around.ids));
+        let owners = spec.source.as_ref().map(|source| Owners::of(source.access, spec.identity, owner, context.ids));
         let tree = match owners {
             // Restricted once it is attached.
             Some(_) if spec.identity == Identity::HostRoot => source.take().map(|source| source.tree),
@@ -131,21 +132,21 @@ impl<'a> Furnished<'a> {
             Some(Owners::Mapped(map)) => source.take().map(|source| source.ready(Some(&map))).transpose()?,
             Some(Owners::AsClient) | None => None,
         };
-        let belongings = Belongings {
+        let client_files = ClientFiles {
             spec,
             owner,
-            stranger: around.ids.dedicated(),
-            files: &opened.read_files(spec, around.ids, around.deadline)?,
+            stranger: context.ids.dedicated(),
+            files: &opened.read_files(spec, context.ids, context.deadline)?,
             source: kind.map(|kind| (kind, tree.as_ref())),
-            shown: &spec.shown.iter().map(beside::tree).collect::<Result<Vec<_>, _>>()?,
-            program: around.program,
-            deadline: around.deadline,
+            shown: &spec.shown.iter().map(host_mounts::tree).collect::<Result<Vec<_>, _>>()?,
+            program: context.program,
+            deadline: context.deadline,
         };
-        let namespace = nest.standing(around.deadline)?;
-        fill::fill(&home, &namespace, &opened, &belongings).map_err(Error::Fill)?;
+        let namespace = prepared.standing(context.deadline)?;
+        fill::fill(&home, &namespace, &opened, &client_files).map_err(Error::Fill)?;
         let is_met_halfway = orders.is_met_halfway();
-        let client = nest.into_client(spec, around.ids)?;
-        Ok(Launching { client, namespace, source, spec, around, is_met_halfway, _opened: opened })
+        let client = prepared.into_client(spec, context.ids)?;
+        Ok(Launching { client, namespace, source, spec, context, is_met_halfway, _opened: opened })
     }
 }
 
@@ -156,7 +157,7 @@ pub struct Launching<'a> {
     namespace: OwnedFd,
     source: Option<Source>,
     spec: &'a Spec,
-    around: &'a Surroundings<'a>,
+    context: &'a LaunchContext<'a>,
     is_met_halfway: bool,
     /// Closed only when the client has started, which does not need to wait for that.
     _opened: Opened<'a>,
@@ -168,7 +169,7 @@ pub struct Launched {
     pub client: Client,
     /// The sandbox's mount namespace.
     pub namespace: OwnedFd,
-    /// Hears the client's calls. `None`: nobody has to hear them.
+    /// Hears the client's calls. `None`: nobody has to receive them.
     pub listener: Option<OwnedFd>,
 }
 
@@ -181,52 +182,52 @@ impl Launching<'_> {
     /// Waits until the client is being executed.
     pub fn complete(self) -> Result<Launched, Error> {
         match self.spec.shape().rights {
-            Rights::None => self.complete_heard(),
-            Rights::All => self.complete_unheard(),
+            Rights::None => self.complete_brokered(),
+            Rights::All => self.complete_unbrokered(),
         }
     }
 
-    fn complete_heard(self) -> Result<Launched, Error> {
-        let Self { client, namespace, source, spec, around, is_met_halfway, _opened } = self;
+    fn complete_brokered(self) -> Result<Launched, Error> {
+        let Self { client, namespace, source, spec, context, is_met_halfway, _opened } = self;
         if is_met_halfway {
-            expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
+            expect(handshake::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
             if spec.identity == Identity::UserNamespace {
-                let map = format!("0 {} {IDS_PER_NAMESPACE}\n", around.ids.base());
+                let map = format!("0 {} {IDS_PER_NAMESPACE}\n", context.ids.base());
                 sys::namespace::map_ids(client.pid(), &map).map_err(Error::Start)?;
             }
             if let Some(source) = source {
                 source.show_in(&namespace, client.pid())?;
             }
         }
-        let_go(&client, around)?;
-        match expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Filtered(_)))? {
-            Word::Filtered(listener) => Ok(Launched { client, namespace, listener: Some(listener) }),
+        let_go(&client, context)?;
+        match expect(handshake::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Filtered(_)))? {
+            Event::Filtered(listener) => Ok(Launched { client, namespace, listener: Some(listener) }),
             _ => unreachable!("expect lets only this word through"),
         }
     }
 
-    fn complete_unheard(self) -> Result<Launched, Error> {
-        let Self { client, namespace, around, .. } = self;
-        expect(talk::hear(client.control(), around.deadline)?, |word| matches!(word, Word::Ready))?;
-        let_go(&client, around)?;
+    fn complete_unbrokered(self) -> Result<Launched, Error> {
+        let Self { client, namespace, context, .. } = self;
+        expect(handshake::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
+        let_go(&client, context)?;
         Ok(Launched { client, namespace, listener: None })
     }
 }
 
 /// All is there for the client; what comes after that, it need not wait for.
-fn let_go(client: &Client, around: &Surroundings<'_>) -> Result<(), Error> {
-    let told = talk::say(client.control(), talk::GO)
-        .and_then(|()| around.program.get())
-        .and_then(|program| talk::say_program(client.control(), program));
+fn let_go(client: &Client, context: &LaunchContext<'_>) -> Result<(), Error> {
+    let told = handshake::say(client.control(), handshake::GO)
+        .and_then(|()| context.program.get())
+        .and_then(|program| handshake::send_program(client.control(), program));
     told.map_err(|error| why_not(client.control(), error))
 }
 
 /// Why the sandbox listens no more: by its own words, if it left some.
 fn why_not(control: BorrowedFd<'_>, error: sys::Error) -> Error {
     while error.errno() == rustix::io::Errno::PIPE {
-        match talk::take(control) {
-            Ok(Word::Failed(text)) => return Error::Inside(text),
-            Ok(Word::NotExecuted(text)) => return Error::Execute(text),
+        match handshake::take(control) {
+            Ok(Event::Failed(text)) => return Error::Inside(text),
+            Ok(Event::NotExecuted(text)) => return Error::Execute(text),
             Ok(_) => {}
             Err(_) => break,
         }
@@ -234,24 +235,24 @@ fn why_not(control: BorrowedFd<'_>, error: sys::Error) -> Error {
     Error::Start(error)
 }
 
-fn expect(word: Word, is_it: impl Fn(&Word) -> bool) -> Result<Word, Error> {
+fn expect(word: Event, is_it: impl Fn(&Event) -> bool) -> Result<Event, Error> {
     match word {
         word if is_it(&word) => Ok(word),
-        Word::Failed(text) => Err(Error::Inside(text)),
-        Word::NotExecuted(text) => Err(Error::Execute(text)),
+        Event::Failed(text) => Err(Error::Inside(text)),
+        Event::NotExecuted(text) => Err(Error::Execute(text)),
         _ => Err(Error::Ended),
     }
 }
 
-fn orders(spec: &Spec, around: &Surroundings<'_>, household: Household) -> Result<(Orders, Descriptors), Error> {
-    let Household { owner, init_id, joins, environment: given } = household;
+fn orders(spec: &Spec, context: &LaunchContext<'_>, credentials: Credentials) -> Result<(Orders, Descriptors), Error> {
+    let Credentials { owner, init_id, joins, environment: given } = credentials;
     let environment = environment(spec, given);
     let orders = Orders {
         identity: spec.identity,
         capabilities: spec.capabilities,
         owner,
         init_id,
-        mark: (spec.identity == Identity::HostRoot).then(|| around.ids.mark()),
+        mark: (spec.identity == Identity::HostRoot).then(|| context.ids.mark()),
         role: spec.role,
         joins: joins.as_ref().map(Joins::outline),
         process_limits: spec.process_limits,
@@ -261,7 +262,7 @@ fn orders(spec: &Spec, around: &Surroundings<'_>, household: Household) -> Resul
     };
     let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone()).map_err(Error::Start);
     let (output_read, output_write) = output_pipe().map_err(Error::Start)?;
-    let descriptors = Descriptors { output_read, output_write, ring: dup(around.log)?, joins };
+    let descriptors = Descriptors { output_read, output_write, ring: dup(context.log)?, joins };
     Ok((orders, descriptors))
 }
 

@@ -36,10 +36,10 @@ pub fn is_anybody(ids: Ids) -> bool {
 /// Kills every process of a sandbox. Says whether none is left.
 pub fn end_all(sandbox: &Sandbox) -> bool {
     let deadline = Instant::now() + PATIENCE;
-    let mut hunt = Hunt::default();
+    let mut scan = ProcessScan::default();
     let mut killed = Vec::new();
     while Instant::now() < deadline {
-        let found = hunt.judge(sightings(sandbox));
+        let found = scan.judge(sightings(sandbox));
         if found == Found::Nobody {
             return true;
         }
@@ -102,12 +102,12 @@ enum Found {
 
 /// Several looks at a list that changes while it is read.
 #[derive(Debug, Default)]
-struct Hunt {
+struct ProcessScan {
     /// Whose children are on the list by now, or are none of ours.
     settled: HashSet<Pid>,
 }
 
-impl Hunt {
+impl ProcessScan {
     fn judge(&mut self, listed: impl Iterator<Item = (Pid, Sighting)>) -> Found {
         let mut members = Vec::new();
         let mut is_clear = true;
@@ -188,8 +188,8 @@ mod tests {
             (&[&[(2, Gone)], &[(2, Gone), (3, Gone)]], Found::Unclear),
         ];
         for (looks, expected) in rows {
-            let mut hunt = Hunt::default();
-            let found = looks.iter().map(|look| hunt.judge(look.iter().map(|(number, sighting)| (pid(*number), *sighting))));
+            let mut scan = ProcessScan::default();
+            let found = looks.iter().map(|look| scan.judge(look.iter().map(|(number, sighting)| (pid(*number), *sighting))));
             assert_eq!(found.last(), Some(expected), "{looks:?}");
         }
     }

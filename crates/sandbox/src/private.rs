@@ -13,7 +13,7 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Statx, StatxFlags, Uid};
 use rustix::io::Errno;
 use shorefast_sys as sys;
-use sys::errand;
+use sys::bounded_call;
 use sys::{Result, call};
 
 use crate::files::{FilePlace, ReadFile};
@@ -36,7 +36,7 @@ pub fn lay(files: &[ReadFile], owner: u32, deadline: Instant) -> Result<()> {
     files.iter().enumerate().try_for_each(|(number, file)| place.lay(&number.to_string(), file))
 }
 
-/// Where the files go. Whatever asks the container's filesystems is an errand: nobody knows who serves those.
+/// Where the files go. Whatever asks the container's filesystems is a bounded call: any process may serve those.
 struct Place {
     root: OwnedFd,
     /// The client's user.
@@ -61,12 +61,12 @@ impl Place {
 
     /// Links are followed within the client's root; those of /proc lead out of it.
     fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
-        errand::open_below(self.root.as_fd(), path, flags, self.deadline).or_timed_out(|| format!("open({path:?})"))
+        bounded_call::open_below(self.root.as_fd(), path, flags, self.deadline).or_timed_out(|| format!("open({path:?})"))
     }
 
     fn cover(&self, place: &OwnedFd, with: &Path) -> Result<()> {
         let copy = sys::mount::detached_copy(CWD, with)?;
-        errand::attach(copy.as_fd(), place.as_fd(), self.deadline).or_timed_out(|| format!("move_mount({with:?})"))
+        bounded_call::attach(copy.as_fd(), place.as_fd(), self.deadline).or_timed_out(|| format!("move_mount({with:?})"))
     }
 
     fn cover_file(&self, place: &OwnedFd, path: &Path, number: &str, file: &ReadFile) -> Result<()> {
@@ -97,7 +97,7 @@ impl Place {
         node::make_directory(&ours)?;
         node::make_directory(&covered)?;
         sys::mount::attach(sys::mount::detached_tree(directory.as_fd(), Path::new(""))?.as_fd(), CWD, &covered)?;
-        for entry in errand::list(directory.as_fd(), self.deadline).or_timed_out(|| "open(container)".to_owned())? {
+        for entry in bounded_call::list(directory.as_fd(), self.deadline).or_timed_out(|| "open(container)".to_owned())? {
             let name = node::path(&entry.name);
             if name != without {
                 // What is a link there stays what it is: it may be a relative one.

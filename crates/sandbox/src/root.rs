@@ -17,7 +17,7 @@ use crate::spec::{DEFAULT_SCRATCH, Rights};
 
 /// Which directories of the root are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Furniture {
+pub enum BaseDirs {
     /// All that is writable; the image is shared and read-only.
     Full,
     /// /dev, /proc and /shorefast; the rest is the container's own.
@@ -86,13 +86,13 @@ const SPARSE: &[&str] = &["shorefast", "shorefast/files"];
 ///
 /// A container without a user namespace has the host's root as its own: without any right, but the owner of what root owns. So there the
 /// way to the target belongs to a `stranger`, and the client cannot put another directory in its place.
-pub fn fill_empty(furniture: Furniture, owner: u32, stranger: u32) -> Result<()> {
-    let (directories, writable, links) = match furniture {
-        Furniture::Full => (DIRECTORIES, WRITABLE, LINKS_OF_VAR),
-        Furniture::Sparse => (SPARSE, &["shorefast/target", "dev/shm"][..], &[][..]),
+pub fn fill_empty(base_dirs: BaseDirs, owner: u32, stranger: u32) -> Result<()> {
+    let (directories, writable, links) = match base_dirs {
+        BaseDirs::Full => (DIRECTORIES, WRITABLE, LINKS_OF_VAR),
+        BaseDirs::Sparse => (SPARSE, &["shorefast/target", "dev/shm"][..], &[][..]),
     };
     directories.iter().try_for_each(node::make_directory)?;
-    if furniture == Furniture::Sparse {
+    if base_dirs == BaseDirs::Sparse {
         let strangers = [".", DEV].iter().chain(SPARSE);
         strangers.into_iter().try_for_each(|name| node::give(Path::new(name), stranger))?;
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, StatxFlags};
 use rustix::mount::MountAttrFlags;
 use shorefast_sys as sys;
-use sys::errand::{self, Errand};
+use sys::bounded_call::{self, Bounded};
 use sys::mount::Attributes;
 use sys::namespace::Home;
 
@@ -83,10 +83,10 @@ fn lines(extents: &[(u32, u32, u32)]) -> String {
 
 impl Source {
     /// It may be on anybody's filesystem, whose server may be dead. `opened`: what came of that, if somebody has opened it.
-    pub fn open(source: &HostSource, opened: Option<Errand<OwnedFd>>, deadline: Instant) -> Result<Self, Error> {
+    pub fn open(source: &HostSource, opened: Option<Bounded<OwnedFd>>, deadline: Instant) -> Result<Self, Error> {
         let HostSource { path, is_read_only, .. } = source;
         let fail = |source| Error::Source { path: path.clone(), source };
-        let opened = opened.unwrap_or_else(|| errand::open(path, OFlags::PATH, deadline));
+        let opened = opened.unwrap_or_else(|| bounded_call::open(path, OFlags::PATH, deadline));
         let place = opened.or_timed_out(|| format!("open({path:?})")).map_err(fail)?;
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = sys::call(|| format!("stat({path:?})"), rustix::fs::statx(&place, c"", flags, StatxFlags::TYPE)).map_err(fail)?;

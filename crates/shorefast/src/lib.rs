@@ -5,7 +5,7 @@ pub mod front {
     pub mod cli;
     pub mod client;
     pub mod demo;
-    pub mod discretion;
+    pub mod redact_argv;
     pub mod doctor;
     pub mod image;
     pub mod install;
@@ -16,10 +16,10 @@ pub mod front {
     pub mod called_as;
     pub mod internal;
     pub mod mount_unit;
-    pub mod outside;
-    pub mod usual;
+    pub mod enter_host;
+    pub mod fast_args;
     pub mod mount_words;
-    pub mod patience;
+    pub mod timeout;
     pub mod places;
     pub mod progress;
     pub mod show;

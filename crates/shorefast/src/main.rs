@@ -41,9 +41,9 @@ fn work() -> ExitCode {
     }
     let arguments: Vec<_> = std::env::args_os().collect();
     // First of all, and before any copy of this process: what a caller wrote here, others could read.
-    front::discretion::hide_secrets(&arguments);
+    front::redact_argv::hide_secrets(&arguments);
     // Whatever it is called as, in a container it works on the host.
-    if let Some(code) = front::outside::go(&arguments) {
+    if let Some(code) = front::enter_host::go(&arguments) {
         return code;
     }
     // Fronts are not inlined: what one of them needs of the stack, the others do not pay for.

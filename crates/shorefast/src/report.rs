@@ -73,7 +73,7 @@ fn set_off(error: &dyn StdError) -> String {
 mod tests {
     use super::*;
     use shorefast_broker::{By, Refusal, Rule};
-    use shorefast_engine::error::Said;
+    use shorefast_engine::error::Diagnostics;
 
     #[test]
     fn an_error_names_step_cause_and_way_out() {
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn what_others_wrote_does_not_pass_for_ours() {
         let refusal = Refusal { errno: rustix::io::Errno::PERM, reason: "c\nshorefast: d".into(), by: By::Policy(Rule::Fixed) };
-        let said = Said { helper: vec!["a\nhint: b\u{1b}[2J".into()], refused: vec![refusal] };
+        let said = Diagnostics { helper: vec!["a\nhint: b\u{1b}[2J".into()], refused: vec![refusal] };
         let error = text(&Error::NothingMounted { said });
         let starts: Vec<_> = error.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
         // The hint is our own, for a client that mounts nothing.

@@ -1,4 +1,4 @@
-//! Memory for a process that shares ours ([`crate::offshoot`]). It may be killed at any moment; would it hold the allocator's
+//! Memory for a process that shares ours ([`crate::vm_child`]). It may be killed at any moment; would it hold the allocator's
 //! lock then, we would wait for ever. So it takes nothing from the allocator and gives nothing back.
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -196,7 +196,7 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length; whoever could use it has gone (see `crate::offshoot`).
+        // SAFETY: mapped by `map` with this length; whoever could use it has gone (see `crate::vm_child`).
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -71,7 +71,7 @@ pub fn unshare_mount() -> Result<()> {
 }
 
 /// Goes to a new user namespace. Not by unshare, which the kernel grants to none who shares memory
-/// with others ([`crate::offshoot`]): a process is born there, and holds the door open.
+/// with others ([`crate::vm_child`]): a process is born there, and holds the door open.
 pub fn enter_new_user() -> Result<()> {
     const STACK: usize = 64 * 1024;
     let (mut opened, mut pidfd, mut stack) = (None, -1, process::stack(STACK));

@@ -20,7 +20,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags};
 
-use crate::errand::{self, Errand};
+use crate::bounded_call::{self, Bounded};
 use crate::error::{Error, Result, call};
 use crate::mount::{self, Attachment, Identity};
 
@@ -81,21 +81,21 @@ fn expire(mount: &Identity, attachment: &Attachment, point: &Point, deadline: In
         }
         let answer = point.unmount(UnmountFlags::EXPIRE, deadline);
         match (&answer, mount::attachment_of(mount)?) {
-            (Errand::Done(()), _) => return Ok(Some(Outcome::Unmounted)),
+            (Bounded::Done(()), _) => return Ok(Some(Outcome::Unmounted)),
             // Off the tree already, with data that its server does not take.
-            (Errand::Late, None) => return Ok(Some(Outcome::Unmounted)),
+            (Bounded::TimedOut, None) => return Ok(Some(Outcome::Unmounted)),
             (_, None) => return Ok(Some(Outcome::NotHere)),
             (_, Some(now)) if now.place != attachment.place => return Ok(None),
             _ => {}
         }
         if mount::has_children(mount)? {
             // The mark may be on what covers ours. Whoever looks at a mount takes its mark away.
-            drop(errand::open(&attachment.place, OFlags::PATH | OFlags::NOFOLLOW, deadline));
+            drop(bounded_call::open(&attachment.place, OFlags::PATH | OFlags::NOFOLLOW, deadline));
             return Ok(Some(Outcome::Covered));
         }
         match answer {
-            Errand::Failed(error) if error.errno() != Errno::AGAIN => return Err(error),
-            Errand::Late => return Err(Error::new(point.text(UnmountFlags::EXPIRE), Errno::TIMEDOUT)),
+            Bounded::Failed(error) if error.errno() != Errno::AGAIN => return Err(error),
+            Bounded::TimedOut => return Err(Error::new(point.text(UnmountFlags::EXPIRE), Errno::TIMEDOUT)),
             _ if Instant::now() >= deadline => break,
             _ => {}
         }
@@ -109,11 +109,11 @@ fn at_once(mount: &Identity, point: &Point, flags: UnmountFlags, deadline: Insta
     }
     let answer = point.unmount(flags, deadline);
     match (answer, mount::attachment_of(mount)?) {
-        (Errand::Done(()) | Errand::Late, None) => Ok(Outcome::Unmounted),
-        (Errand::Failed(_), None) => Ok(Outcome::NotHere),
-        (Errand::Failed(error), Some(_)) => Err(error),
-        (Errand::Done(()), Some(_)) => Err(Error::new(point.text(flags), Errno::BUSY)),
-        (Errand::Late, Some(_)) => Err(Error::new(point.text(flags), Errno::TIMEDOUT)),
+        (Bounded::Done(()) | Bounded::TimedOut, None) => Ok(Outcome::Unmounted),
+        (Bounded::Failed(_), None) => Ok(Outcome::NotHere),
+        (Bounded::Failed(error), Some(_)) => Err(error),
+        (Bounded::Done(()), Some(_)) => Err(Error::new(point.text(flags), Errno::BUSY)),
+        (Bounded::TimedOut, Some(_)) => Err(Error::new(point.text(flags), Errno::TIMEDOUT)),
     }
 }
 
@@ -128,7 +128,7 @@ impl Point {
     fn open(place: &Path, deadline: Instant) -> Result<Self> {
         let parent = place.parent().unwrap_or(place);
         let name = place.file_name().unwrap_or(".".as_ref());
-        let opened = errand::open(parent, OFlags::PATH | OFlags::DIRECTORY, deadline);
+        let opened = bounded_call::open(parent, OFlags::PATH | OFlags::DIRECTORY, deadline);
         Ok(Self { directory: opened.or_timed_out(|| format!("open({parent:?})"))?, name: crate::c_string(name)? })
     }
 
@@ -143,8 +143,8 @@ impl Point {
         }
     }
 
-    fn unmount(&self, flags: UnmountFlags, deadline: Instant) -> Errand<()> {
-        errand::unmount(self.directory.as_fd(), &self.name, flags | UnmountFlags::NOFOLLOW, deadline)
+    fn unmount(&self, flags: UnmountFlags, deadline: Instant) -> Bounded<()> {
+        bounded_call::unmount(self.directory.as_fd(), &self.name, flags | UnmountFlags::NOFOLLOW, deadline)
     }
 
     fn text(&self, flags: UnmountFlags) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shorefast_broker::Door;
+use shorefast_broker::Grant;
 use shorefast_sandbox::spec::{Content, File};
 
 use crate::definition::check_provided;
@@ -92,7 +92,7 @@ impl Services {
                     return Err(wrong("paths are absolute, and below /run, /tmp, /root or /var"));
                 }
             }
-            if let Some(bad) = service.binds.iter().find(|bind| door(bind).is_none()) {
+            if let Some(bad) = service.binds.iter().find(|bind| grant(bind).is_none()) {
                 return Err(wrong(&format!("{bad:?} is neither a port below 1024, nor a path below /run, nor `reserved` or `rpc_pipefs`")));
             }
         }
@@ -107,19 +107,19 @@ impl Service {
     }
 
     fn answers_the_kernel(&self) -> bool {
-        self.binds.iter().any(|bind| door(bind) == Some(Door::Pipes))
+        self.binds.iter().any(|bind| grant(bind) == Some(Grant::Pipes))
     }
 }
 
 /// `111`, `reserved`, `rpc_pipefs`, or `/run/x.sock`, which is the same on the host.
-pub fn door(text: &str) -> Option<Door> {
+pub fn grant(text: &str) -> Option<Grant> {
     let path = Path::new(text);
     let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     match text {
-        "reserved" => Some(Door::ReservedPort),
-        "rpc_pipefs" => Some(Door::Pipes),
-        _ if path.starts_with("/run") && is_plain => Some(Door::Socket { inside: path.to_owned(), outside: path.to_owned() }),
-        _ => text.parse().ok().filter(|port| (1..1024).contains(port)).map(Door::Port),
+        "reserved" => Some(Grant::ReservedPort),
+        "rpc_pipefs" => Some(Grant::Pipes),
+        _ if path.starts_with("/run") && is_plain => Some(Grant::Socket { inside: path.to_owned(), outside: path.to_owned() }),
+        _ => text.parse().ok().filter(|port| (1..1024).contains(port)).map(Grant::Port),
     }
 }
 
@@ -128,13 +128,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doors() {
-        assert_eq!(door("111"), Some(Door::Port(111)));
-        assert_eq!(door("reserved"), Some(Door::ReservedPort));
-        assert_eq!(door("rpc_pipefs"), Some(Door::Pipes));
-        assert_eq!(door("/run/x.sock"), Some(Door::Socket { inside: "/run/x.sock".into(), outside: "/run/x.sock".into() }));
+    fn grants() {
+        assert_eq!(grant("111"), Some(Grant::Port(111)));
+        assert_eq!(grant("reserved"), Some(Grant::ReservedPort));
+        assert_eq!(grant("rpc_pipefs"), Some(Grant::Pipes));
+        assert_eq!(grant("/run/x.sock"), Some(Grant::Socket { inside: "/run/x.sock".into(), outside: "/run/x.sock".into() }));
         for bad in ["", "0", "1024", "-1", "x", "/etc/x", "/run/../etc/x", "run/x"] {
-            assert_eq!(door(bad), None, "{bad}");
+            assert_eq!(grant(bad), None, "{bad}");
         }
     }
 }

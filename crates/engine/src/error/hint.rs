@@ -4,7 +4,7 @@ use shorefast_broker as broker;
 use shorefast_sandbox as sandbox;
 use shorefast_sys as sys;
 
-use crate::error::{Error, Said};
+use crate::error::{Diagnostics, Error};
 
 impl Error {
     /// One line for somebody who can do something about it.
@@ -91,7 +91,7 @@ impl Error {
     }
 }
 
-impl Said {
+impl Diagnostics {
     fn hint(&self) -> &'static str {
         let by = |rule: broker::Rule| self.refused.iter().any(|refusal| refusal.by == broker::By::Policy(rule));
         if by(broker::Rule::Type) {

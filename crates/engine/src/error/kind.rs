@@ -59,7 +59,7 @@ impl Error {
             Self::HostMount { code: Some(2), .. } | Self::MountProgram { .. } => Kind::Internal,
             Self::HostMount { .. } | Self::Helper { .. } | Self::NothingMounted { .. } => Kind::Client,
             Self::NotServing { .. } | Self::ClientEnded { .. } => Kind::Unavailable,
-            Self::Deadline { .. } | Self::UnmountHangs { .. } | Self::Sandbox(sandbox::Error::Late) => Kind::Deadline,
+            Self::Deadline { .. } | Self::UnmountHangs { .. } | Self::Sandbox(sandbox::Error::TimedOut) => Kind::Deadline,
             Self::NotInKernel { .. } | Self::Sandbox(sandbox::Error::Limit { .. } | sandbox::Error::OwnersNotMapped { .. }) => {
                 Kind::Unsupported
             }

@@ -11,13 +11,13 @@ use std::process::{Command, Stdio};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::mount::MountAttrFlags;
-use shorefast_broker::{Door, Doorman};
+use shorefast_broker::{Grant, ServiceBroker};
 use shorefast_sys as sys;
 
 use crate::process::Process;
 
 /// The internal command that opens pipes for a service, whose calls are heard at its stdin.
-pub const DOORMAN: &str = "__pipes";
+pub const SERVICE_BROKER: &str = "__pipes";
 
 /// Who holds this pipe open is taken by the kernel for one who answers.
 const SIGN: &str = "gssd/clntXX/gssd";
@@ -50,27 +50,27 @@ fn identity(directory: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> Option<Id
 /// From here on somebody else hears the service's calls, as long as it lives.
 pub fn keep_open(listener: OwnedFd, user: u32) -> io::Result<Process> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("shorefast").args([DOORMAN, &user.to_string()]).stdin(listener).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg0("shorefast").args([SERVICE_BROKER, &user.to_string()]).stdin(listener).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.current_dir("/").spawn()?;
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
     Process::of(pid).ok_or_else(|| io::Error::other("who opens its pipes ended at once"))
 }
 
-/// The body of [`DOORMAN`]. Ends with the service.
+/// The body of [`SERVICE_BROKER`]. Ends with the service.
 pub fn open_for(user: u32, listener: OwnedFd) -> Result<(), shorefast_broker::Error> {
     // No signal of the caller's terminal arrives here.
     let _ = rustix::process::setsid();
-    let mut doorman = Doorman::new(listener, &[Door::Pipes], user);
+    let mut service_broker = ServiceBroker::new(listener, &[Grant::Pipes], user);
     loop {
         let (calls, ended) = {
-            let listener = doorman.listener();
+            let listener = service_broker.listener();
             let mut fds = [PollFd::new(&listener, PollFlags::IN)];
             let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
             let happened = fds[0].revents();
             (happened.contains(PollFlags::IN), waited.is_err() || !(happened - PollFlags::IN).is_empty())
         };
         if calls {
-            doorman.answer_next()?;
+            service_broker.answer_next()?;
         } else if ended {
             return Ok(());
         }

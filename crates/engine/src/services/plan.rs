@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shorefast_broker::Door;
+use shorefast_broker::Grant;
 use shorefast_image::Digest;
 use shorefast_sandbox::Spec;
 use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, ProcessLimits, Processes, Role, Shown, Thing};
@@ -25,7 +25,8 @@ pub struct Planned {
     again: Vec<String>,
     /// None: it answers the kernel.
     pub program: Option<u32>,
-    pub doors: Vec<Door>,
+    #[serde(alias = "doors")]
+    pub grants: Vec<Grant>,
     pub sockets: Vec<PathBuf>,
     pub state: Option<Kept>,
     provide: Vec<(PathBuf, String)>,
@@ -60,7 +61,7 @@ pub fn make(services: &[Services], rootfs: Option<&Path>, client: &str, digest: 
         command: service.command.clone(),
         again: service.again.clone(),
         program: service.program,
-        doors: service.binds.iter().filter_map(|bind| definition::door(bind)).collect(),
+        grants: service.binds.iter().filter_map(|bind| definition::grant(bind)).collect(),
         sockets: service.sockets.clone(),
         state: service.state.as_ref().map(|inside| Kept {
             outside: root.join("services").join(client).join(&service.name),
@@ -85,7 +86,7 @@ impl Planned {
 
     /// Whether it needs somebody as long as it lives who opens the kernel's pipes for it.
     pub fn has_pipes(&self) -> bool {
-        self.doors.contains(&Door::Pipes)
+        self.grants.contains(&Grant::Pipes)
     }
 
     /// What it answers the kernel counts in the user namespace of who writes it: that has to be the host's.
@@ -128,8 +129,8 @@ impl Planned {
 
     /// The socket that it listens at for this host.
     pub fn socket(&self) -> Option<&Path> {
-        self.doors.iter().find_map(|door| match door {
-            Door::Socket { outside, .. } => Some(outside.as_path()),
+        self.grants.iter().find_map(|grant| match grant {
+            Grant::Socket { outside, .. } => Some(outside.as_path()),
             _ => None,
         })
     }
@@ -148,7 +149,7 @@ mod tests {
     fn statd() -> Planned {
         let [rpcbind, statd, _] = services();
         assert_eq!(rpcbind.socket(), Some(Path::new("/run/rpcbind.sock")));
-        assert_eq!(rpcbind.doors[0], Door::Port(111));
+        assert_eq!(rpcbind.grants[0], Grant::Port(111));
         statd
     }
 

@@ -20,7 +20,8 @@ pub struct Running {
     pub keeper: Option<Process>,
     /// Who opens pipes for it.
     #[serde(default)]
-    pub doorman: Option<Process>,
+    #[serde(alias = "doorman")]
+    pub service_broker: Option<Process>,
     pub since: u64,
     /// When it died before, in seconds since 1970.
     #[serde(default)]
@@ -56,7 +57,7 @@ impl Running {
 
     /// Whether it can do all that it is there for.
     pub fn is_whole(&self) -> bool {
-        self.process.is_alive() && self.doorman.is_none_or(|doorman| doorman.is_alive())
+        self.process.is_alive() && self.service_broker.is_none_or(|service_broker| service_broker.is_alive())
     }
 
     /// The deaths that count, this one included.

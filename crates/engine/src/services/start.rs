@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
-use shorefast_broker::{Door, Doorman};
-use shorefast_sandbox::launch::{Launched, Root, Surroundings};
+use shorefast_broker::{Grant, ServiceBroker};
+use shorefast_sandbox::launch::{LaunchContext, Launched, Root};
 use shorefast_sandbox::spec::Shape;
 use shorefast_sandbox::{Cgroup, Client};
 use shorefast_sys as sys;
@@ -25,21 +25,21 @@ pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Ins
     let boot = prepare(records, service, &begun)?;
     let program = sys::shim::Program::default();
     let cgroup = Cgroup::default();
-    let around = Surroundings { ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
+    let around = LaunchContext { ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
     let profiles = service.profiles.iter().map(|path| profile::read(path)).collect::<Result<_, _>>();
     let spec = service.spec(boot, profiles.map_err(|error| failed(service, error.to_string()))?);
-    let nest = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
-    let furnished = nest.furnish(&spec, Root::Image { rootfs: &service.rootfs, etc: None }).map_err(Error::Sandbox)?;
-    let launching = furnished.launch(&spec, &around).map_err(Error::Sandbox)?;
+    let prepared = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
+    let assigned = prepared.with_root(&spec, Root::Image { rootfs: &service.rootfs, etc: None }).map_err(Error::Sandbox)?;
+    let launching = assigned.launch(&spec, &around).map_err(Error::Sandbox)?;
     let Launched { client, listener, .. } = launching.complete().map_err(Error::Sandbox)?;
     let listener = listener.ok_or_else(|| failed(service, "nobody hears it".to_owned()))?;
     let holdings = Holdings { sandbox: client.pidfd(), log: begun.log.as_fd(), recipe: None };
     let keeper = keeper::start(records.directory(), &begun.id, &holdings, &program).map_err(Error::Keeper)?;
     let user = begun.ids.client(service.identity());
-    let mut doorman = Doorman::new(listener, &service.doors, user);
-    until_it_answers(service, &client, &mut doorman, &records.log(&begun.id), deadline)?;
-    let doorman = if service.has_pipes() {
-        Some(pipes::keep_open(doorman.into_listener(), user).map_err(|error| failed(service, error.to_string()))?)
+    let mut service_broker = ServiceBroker::new(listener, &service.grants, user);
+    until_it_answers(service, &client, &mut service_broker, &records.log(&begun.id), deadline)?;
+    let service_broker = if service.has_pipes() {
+        Some(pipes::keep_open(service_broker.into_listener(), user).map_err(|error| failed(service, error.to_string()))?)
     } else {
         None
     };
@@ -50,7 +50,7 @@ pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Ins
         service: service.clone(),
         process,
         keeper: keeper.process(),
-        doorman,
+        service_broker,
         since: record::now(),
         deaths,
         registered: Vec::new(),
@@ -66,8 +66,8 @@ pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Ins
 fn prepare(records: &Records, service: &Planned, begun: &Begun<'_>) -> Result<Boot, Error> {
     let owner = begun.ids.client(service.identity());
     let fail = |error: std::io::Error| failed(service, error.to_string());
-    for door in &service.doors {
-        if let Door::Socket { outside, .. } = door {
+    for grant in &service.grants {
+        if let Grant::Socket { outside, .. } = grant {
             state::remove_stale_socket(outside);
         }
     }
@@ -87,21 +87,27 @@ fn prepare(records: &Records, service: &Planned, begun: &Begun<'_>) -> Result<Bo
 }
 
 /// Lets it in where it may be until it answers.
-fn until_it_answers(service: &Planned, client: &Client, doorman: &mut Doorman<'_>, log: &Path, deadline: Instant) -> Result<(), Error> {
+fn until_it_answers(
+    service: &Planned,
+    client: &Client,
+    service_broker: &mut ServiceBroker<'_>,
+    log: &Path,
+    deadline: Instant,
+) -> Result<(), Error> {
     let pause = rustix::time::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     loop {
         let (calls, ended) = {
-            let (listener, control) = (doorman.listener(), client.control());
+            let (listener, control) = (service_broker.listener(), client.control());
             let mut fds = [PollFd::new(&listener, PollFlags::IN), PollFd::new(&control, PollFlags::IN)];
             let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&pause)));
             ready.map_err(|errno| Error::Wait(sys::Error::new("poll()", errno)))?;
             (fds[0].revents().contains(PollFlags::IN), !fds[1].revents().is_empty())
         };
         if calls {
-            doorman.answer_next().map_err(Error::Broker)?;
+            service_broker.answer_next().map_err(Error::Broker)?;
         } else if ended || Instant::now() >= deadline {
-            return Err(failed(service, explain(doorman, log, if ended { "it ended" } else { "it does not answer" })));
-        } else if let Some(port) = doorman.taken {
+            return Err(failed(service, explain(service_broker, log, if ended { "it ended" } else { "it does not answer" })));
+        } else if let Some(port) = service_broker.taken {
             return Err(failed(service, format!("somebody else has port {port}, who does not answer as it would")));
         } else if service.answers() {
             return Ok(());
@@ -109,11 +115,11 @@ fn until_it_answers(service: &Planned, client: &Client, doorman: &mut Doorman<'_
     }
 }
 
-fn explain(doorman: &Doorman<'_>, log: &Path, what: &str) -> String {
+fn explain(service_broker: &ServiceBroker<'_>, log: &Path, what: &str) -> String {
     let log = sys::ring::Log::read(log).unwrap_or_default();
     let said = String::from_utf8_lossy(&log.kept).into_owned();
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!("; it said: {line}")).unwrap_or_default();
-    let refused: String = doorman.refused.iter().map(|refusal| format!("; {refusal}")).collect();
+    let refused: String = service_broker.refused.iter().map(|refusal| format!("; {refusal}")).collect();
     format!("{what}{last}{refused}")
 }
 

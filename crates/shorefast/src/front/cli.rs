@@ -16,13 +16,13 @@ use shorefast_image::store::Network;
 use crate::front::client::{self as client_front, ClientArguments};
 use crate::front::demo::{self, DemoArguments, Surroundings};
 use crate::front::doctor::{self, DoctorArguments};
+use crate::front::fast_args;
 use crate::front::image::{self, ImageArguments};
 use crate::front::install::{self, InstallArguments, UninstallArguments};
 use crate::front::mount_unit;
 use crate::front::mount_words::MountArguments;
 use crate::front::places::{self, Places};
 use crate::front::show;
-use crate::front::usual;
 use crate::report;
 use crate::report::print;
 
@@ -103,7 +103,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
 #[inline(never)]
 fn run_on(arguments: Vec<OsString>, mounter: Option<Mounter>) -> Result<ExitCode, Error> {
     if mounter.is_some()
-        && let Some((places, arguments)) = usual::mount(&arguments)
+        && let Some((places, arguments)) = fast_args::mount(&arguments)
     {
         return mount(arguments, &places, mounter);
     }
@@ -170,7 +170,7 @@ fn mount(arguments: MountArguments, places: &Places, mounter: Option<Mounter>) -
         container: arguments.container,
         mode: arguments.mode,
         existing: if arguments.over { Existing::Cover } else { Existing::Refuse },
-        timeout: arguments.patience.limit(),
+        timeout: arguments.timeout.limit(),
         ..Request::new(arguments.source, arguments.target)
     };
     if arguments.unit {
@@ -259,9 +259,9 @@ mod tests {
         let mount = cli.find_subcommand("mount").unwrap();
         let mut variables: Vec<_> = mount.get_arguments().filter_map(|argument| argument.get_env()).collect();
         // This one is taken out before anything is read.
-        variables.retain(|name| *name != crate::front::outside::VARIABLE);
+        variables.retain(|name| *name != crate::front::enter_host::VARIABLE);
         variables.sort();
-        assert_eq!(variables, usual::VARIABLES);
+        assert_eq!(variables, fast_args::VARIABLES);
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
         ];
         for (is_short, words) in rows {
             let words: Vec<_> = ["shorefast"].iter().chain(*words).map(OsString::from).collect();
-            let short = usual::mount(&words).map(|(places, arguments)| format!("{places:?} {arguments:?}"));
+            let short = fast_args::mount(&words).map(|(places, arguments)| format!("{places:?} {arguments:?}"));
             let long = Cli::try_parse_from(&words).ok().and_then(|cli| match cli.command {
                 Command::Mount(arguments) => Some(format!("{:?} {arguments:?}", cli.places)),
                 _ => None,

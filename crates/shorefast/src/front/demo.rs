@@ -235,8 +235,8 @@ fn check_nothing_left(ready: &Ready, around: &Surroundings<'_>) -> Result<(), Fa
         no_mount && no_files && no_processes && no_record
     };
     // The kernel reports the end of a mount to its keeper, which needs a moment.
-    let patience = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < patience {
+    let timeout = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < timeout {
         if gone() {
             return Ok(());
         }

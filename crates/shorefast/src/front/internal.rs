@@ -46,7 +46,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
             let ended = uid.parse().map(client::end_this_user);
             Some(if matches!(ended, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
-        [command, user] if *command == services::pipes::DOORMAN => {
+        [command, user] if *command == services::pipes::SERVICE_BROKER => {
             let listener = std::io::stdin().as_fd().try_clone_to_owned();
             let opened = user.parse().ok().zip(listener.ok()).map(|(user, listener)| services::pipes::open_for(user, listener));
             Some(if matches!(opened, Some(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

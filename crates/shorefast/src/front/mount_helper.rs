@@ -17,9 +17,9 @@ use shorefast_engine::request::{HelperFlag, Request};
 use shorefast_engine::{Error, client};
 use shorefast_image::store::Network;
 
-use crate::front::patience::Patience;
+use crate::front::fast_args;
 use crate::front::places::{self, Places};
-use crate::front::usual;
+use crate::front::timeout::Timeout;
 use crate::report;
 
 #[derive(Debug, Default, Parser)]
@@ -28,7 +28,7 @@ struct Words {
     #[command(flatten)]
     places: Places,
     #[command(flatten)]
-    patience: Patience,
+    timeout: Timeout,
     /// Mount options, separated by commas
     #[arg(short, value_name = "OPTIONS")]
     options: Vec<String>,
@@ -83,15 +83,15 @@ pub fn run(named: &str, arguments: &[OsString]) -> ExitCode {
 impl Words {
     /// What mount(8) says, unless clap is to have the say ([`usual`]).
     fn usual(arguments: &[OsString]) -> Option<Self> {
-        if usual::is_said_elsewhere() {
+        if fast_args::is_said_elsewhere() {
             return None;
         }
         let (mut words, mut operands) = (Self::default(), Vec::new());
         let mut reader = lexopt::Parser::from_args(arguments);
         while let Some(argument) = reader.next().ok()? {
             match argument {
-                Short('o') => words.options.push(usual::value(&mut reader)?.into_string().ok()?),
-                Short('t') => words.fstype = Some(usual::value(&mut reader)?.into_string().ok()?),
+                Short('o') => words.options.push(fast_args::value(&mut reader)?.into_string().ok()?),
+                Short('t') => words.fstype = Some(fast_args::value(&mut reader)?.into_string().ok()?),
                 Short('f') => words.fake = true,
                 Short('n') => words.no_mtab = true,
                 Short('r') => words.read_only = true,
@@ -120,7 +120,7 @@ impl Words {
             options: self.options.into_iter().chain(flags).collect::<Vec<_>>().join(","),
             flags: [self.sloppy.then_some(HelperFlag::Sloppy), self.verbose.then_some(HelperFlag::Verbose)].into_iter().flatten().collect(),
             namespace: self.namespace,
-            timeout: self.patience.limit(),
+            timeout: self.timeout.limit(),
             ..Request::new(source, &self.target)
         };
         let plan = plan::make(&request, &Context { configuration, owner: places::owner() })?;
@@ -199,6 +199,6 @@ mod tests {
             (false, "a b c"),
             (false, ""),
         ];
-        usual::reads_what_clap_reads(Words::usual, &rows);
+        fast_args::reads_what_clap_reads(Words::usual, &rows);
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use shorefast_engine::mode::Mode;
 
-use crate::front::patience::Patience;
+use crate::front::timeout::Timeout;
 
 #[derive(Debug, Default, Args)]
 pub struct MountArguments {
@@ -56,7 +56,7 @@ pub struct MountArguments {
     #[arg(long, conflicts_with_all = ["client", "client_file", "image", "container", "mode", "dry_run", "secret_file", "secret_fd"])]
     pub unit: bool,
     #[command(flatten)]
-    pub patience: Patience,
+    pub timeout: Timeout,
     /// What to mount, as the client wants it: host:/path, //host/share, bucket, a directory
     pub source: OsString,
     /// The directory to mount it at

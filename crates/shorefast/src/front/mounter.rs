@@ -17,9 +17,9 @@ use shorefast_engine::{Error, Kind, client};
 use shorefast_image::store::Network;
 use shorefast_sandbox::cgroup;
 
-use crate::front::patience::Patience;
+use crate::front::fast_args;
 use crate::front::places::{self, Places};
-use crate::front::usual;
+use crate::front::timeout::Timeout;
 use crate::report;
 
 /// What kubelet says, after the word `mount`.
@@ -29,7 +29,7 @@ struct Words {
     #[command(flatten)]
     places: Places,
     #[command(flatten)]
-    patience: Patience,
+    timeout: Timeout,
     /// The filesystem type
     #[arg(short = 't', long = "types", value_name = "TYPE")]
     fstype: Option<String>,
@@ -81,15 +81,15 @@ enum Outcome {
 impl Words {
     /// What kubelet says, unless clap is to have the say ([`usual`]).
     fn usual(arguments: &[OsString]) -> Option<Self> {
-        if usual::is_said_elsewhere() {
+        if fast_args::is_said_elsewhere() {
             return None;
         }
         let mut words = Self::default();
         let mut reader = lexopt::Parser::from_args(arguments);
         while let Some(argument) = reader.next().ok()? {
             match argument {
-                Short('t') => words.fstype = Some(usual::value(&mut reader)?.into_string().ok()?),
-                Short('o') => words.options.push(usual::value(&mut reader)?.into_string().ok()?),
+                Short('t') => words.fstype = Some(fast_args::value(&mut reader)?.into_string().ok()?),
+                Short('o') => words.options.push(fast_args::value(&mut reader)?.into_string().ok()?),
                 Value(operand) if !operand.is_empty() => words.operands.push(operand),
                 _ => return None,
             }
@@ -138,7 +138,7 @@ impl Words {
             fstype: self.fstype.clone(),
             options: self.options.into_iter().chain(read_only).collect::<Vec<_>>().join(","),
             name_servers: Some(beside.join("rootfs/etc/resolv.conf")).filter(|file| file.is_file()),
-            timeout: self.patience.limit(),
+            timeout: self.timeout.limit(),
             ..Request::new(source, target)
         };
         let plan = plan::make(&request, &Context { configuration, owner: places::owner() })?;
@@ -209,6 +209,6 @@ mod tests {
             (false, "--help"),
             (false, "-t"),
         ];
-        usual::reads_what_clap_reads(Words::usual, &rows);
+        fast_args::reads_what_clap_reads(Words::usual, &rows);
     }
 }

@@ -10,8 +10,8 @@ use shorefast_engine::{Error, Host, Installation};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
 
+use crate::front::enter_host;
 use crate::front::image::LimitArguments;
-use crate::front::outside;
 use crate::front::progress;
 use crate::report;
 
@@ -32,7 +32,7 @@ pub struct Places {
     pub client_image: Vec<ClientImage>,
     /// This is a container, and DIR its view of the host's /proc: do everything on the host
     // Taken out before anything else is read (`front::outside`); here for whoever asks for help.
-    #[arg(long, global = true, value_name = "DIR", env = outside::VARIABLE)]
+    #[arg(long, global = true, value_name = "DIR", env = enter_host::VARIABLE)]
     pub host_proc: Option<PathBuf>,
     #[command(flatten)]
     pub limits: LimitArguments,

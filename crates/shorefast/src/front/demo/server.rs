@@ -15,7 +15,7 @@ use shorefast_engine::unmount::{self, Manner};
 use shorefast_engine::{Error, find, reconcile};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
-use shorefast_sandbox::launch::{Launched, Root, Surroundings};
+use shorefast_sandbox::launch::{LaunchContext, Launched, Root};
 use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, ProcessLimits, Processes, Role};
 use shorefast_sandbox::{Cgroup, Client, Spec};
 use shorefast_sys::ring::Log;
@@ -63,12 +63,12 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let port = free_port().map_err(|source| failed("cannot find a free port", source))?;
     let program = Program::default();
     let around =
-        Surroundings { ids: begun.ids, cgroup: &Cgroup::default(), log: &begun.log, program: &program, deadline: Instant::now() + START };
+        LaunchContext { ids: begun.ids, cgroup: &Cgroup::default(), log: &begun.log, program: &program, deadline: Instant::now() + START };
     let spec = spec(port);
-    let nest = shorefast_sandbox::prepare(spec.shape()).map_err(Error::Sandbox)?;
+    let prepared = shorefast_sandbox::prepare(spec.shape()).map_err(Error::Sandbox)?;
     // With nobody listening, whatever it would mount is refused.
-    let furnished = nest.furnish(&spec, Root::Image { rootfs: &image.rootfs, etc: image.annex.as_deref() });
-    let launched = furnished.and_then(|furnished| furnished.launch(&spec, &around)).and_then(|launching| launching.complete());
+    let assigned = prepared.with_root(&spec, Root::Image { rootfs: &image.rootfs, etc: image.annex.as_deref() });
+    let launched = assigned.and_then(|assigned| assigned.launch(&spec, &around)).and_then(|launching| launching.complete());
     let Launched { client, listener, .. } = launched.map_err(Error::Sandbox)?;
     drop(listener);
     let key = first_words(&client, &records.log(&begun.id), around.deadline)?;
@@ -146,8 +146,8 @@ fn wait_for_the_end(target: &Path) {
     let is_mounted = || fs::read_to_string("/proc/self/mountinfo").is_ok_and(|table| table.contains(&*target.to_string_lossy()));
     while is_mounted() {
         // Wakes up when the table changes; the time is for what could be missed.
-        let patience = rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 };
-        let _ = rustix::event::poll(&mut [PollFd::new(&table, PollFlags::PRI)], Some(&patience));
+        let timeout = rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 };
+        let _ = rustix::event::poll(&mut [PollFd::new(&table, PollFlags::PRI)], Some(&timeout));
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{descriptor, pipe};
 /// Somewhere that a service may listen. Ports from 1024 on are everybody's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Door {
+pub enum Grant {
     Port(u16),
     /// Any of the ports that prove to others that root speaks (512 to 1023).
     ReservedPort,
@@ -36,9 +36,9 @@ pub enum Door {
 
 /// Answers one service's calls while it starts.
 #[derive(Debug)]
-pub struct Doorman<'a> {
+pub struct ServiceBroker<'a> {
     listener: OwnedFd,
-    doors: &'a [Door],
+    grants: &'a [Grant],
     /// The service's user.
     user: u32,
     pub refused: Vec<Refusal>,
@@ -49,9 +49,9 @@ pub struct Doorman<'a> {
 /// A daemon that floods us with bad calls must not fill our memory with reasons.
 const REMEMBERED_REFUSALS: usize = 16;
 
-impl<'a> Doorman<'a> {
-    pub fn new(listener: OwnedFd, doors: &'a [Door], user: u32) -> Self {
-        Self { listener, doors, user, refused: Vec::new(), taken: None }
+impl<'a> ServiceBroker<'a> {
+    pub fn new(listener: OwnedFd, grants: &'a [Grant], user: u32) -> Self {
+        Self { listener, grants, user, refused: Vec::new(), taken: None }
     }
 
     /// Readable when a call waits.
@@ -99,7 +99,7 @@ impl<'a> Doorman<'a> {
     }
 
     fn open(&self, call: &Notification) -> Result<Answered, Refusal> {
-        if !self.doors.contains(&Door::Pipes) {
+        if !self.grants.contains(&Grant::Pipes) {
             return Err(Refusal::policy(Errno::ACCESS, "the service may not open pipes"));
         }
         let pipe = pipe::open(call, self.listener.as_fd(), self.user)?;
@@ -118,14 +118,14 @@ impl<'a> Doorman<'a> {
         if !seccomp::is_waiting(self.listener.as_fd(), call.id) {
             return Err(Refusal::policy(Errno::INTR, "the service ended while it called"));
         }
-        let place = judge(&address, self.doors)?;
+        let place = judge(&address, self.grants)?;
         let bound = match &place {
             Place::V4(place) => rustix::net::bind(&socket, place),
             Place::V6(place) => rustix::net::bind(&socket, place),
             Place::Path(path) => SocketAddrUnix::new(*path).and_then(|place| rustix::net::bind(&socket, &place)),
         };
         if bound == Err(Errno::ADDRINUSE) {
-            self.taken = place.port().filter(|port| self.doors.contains(&Door::Port(*port))).or(self.taken);
+            self.taken = place.port().filter(|port| self.grants.contains(&Grant::Port(*port))).or(self.taken);
         }
         Ok(sys::call(|| "bind(for a service)".to_owned(), bound)?)
     }
@@ -156,43 +156,44 @@ impl Place<'_> {
 }
 
 /// A sockaddr as the service wrote it, and what it may have.
-fn judge<'a>(address: &[u8], doors: &'a [Door]) -> Result<Place<'a>, Refusal> {
+fn judge<'a>(address: &[u8], grants: &'a [Grant]) -> Result<Place<'a>, Refusal> {
     let short = || Refusal::policy(Errno::INVAL, "the service bound to an address that is none");
     let family = u16::from_ne_bytes(bytes(address, 0).ok_or_else(short)?);
     match i32::from(family) {
         libc::AF_INET => {
             let port = u16::from_be_bytes(bytes(address, 2).ok_or_else(short)?);
             let ip = Ipv4Addr::from(bytes::<4>(address, 4).ok_or_else(short)?);
-            may_have(port, doors).map(|()| Place::V4(SocketAddrV4::new(ip, port)))
+            may_have(port, grants).map(|()| Place::V4(SocketAddrV4::new(ip, port)))
         }
         libc::AF_INET6 => {
             let port = u16::from_be_bytes(bytes(address, 2).ok_or_else(short)?);
             let flow = u32::from_be_bytes(bytes(address, 4).ok_or_else(short)?);
             let ip = Ipv6Addr::from(bytes::<16>(address, 8).ok_or_else(short)?);
             let scope = u32::from_ne_bytes(bytes(address, 24).ok_or_else(short)?);
-            may_have(port, doors).map(|()| Place::V6(SocketAddrV6::new(ip, port, flow, scope)))
+            may_have(port, grants).map(|()| Place::V6(SocketAddrV6::new(ip, port, flow, scope)))
         }
         libc::AF_UNIX => {
             let said = &address[2..];
             let said = &said[..said.iter().position(|byte| *byte == 0).unwrap_or(said.len())];
-            let door = doors.iter().find_map(|door| match door {
-                Door::Socket { inside, outside } if inside.as_os_str().as_bytes() == said => Some(outside.as_path()),
+            let grant = grants.iter().find_map(|grant| match grant {
+                Grant::Socket { inside, outside } if inside.as_os_str().as_bytes() == said => Some(outside.as_path()),
                 _ => None,
             });
-            door.map(Place::Path)
+            grant
+                .map(Place::Path)
                 .ok_or_else(|| Refusal::policy(Errno::ACCESS, format!("the service may not listen at {:?}", String::from_utf8_lossy(said))))
         }
         _ => Err(Refusal::policy(Errno::AFNOSUPPORT, "the service bound to a strange kind of address")),
     }
 }
 
-fn may_have(port: u16, doors: &[Door]) -> Result<(), Refusal> {
-    let opens = |door: &Door| match door {
-        Door::Port(open) => *open == port,
-        Door::ReservedPort => (512..1024).contains(&port),
-        Door::Socket { .. } | Door::Pipes => false,
+fn may_have(port: u16, grants: &[Grant]) -> Result<(), Refusal> {
+    let opens = |grant: &Grant| match grant {
+        Grant::Port(open) => *open == port,
+        Grant::ReservedPort => (512..1024).contains(&port),
+        Grant::Socket { .. } | Grant::Pipes => false,
     };
-    if port == 0 || port >= 1024 || doors.iter().any(opens) {
+    if port == 0 || port >= 1024 || grants.iter().any(opens) {
         return Ok(());
     }
     Err(Refusal::policy(Errno::ACCESS, format!("the service may not have port {port}")))
@@ -216,12 +217,12 @@ mod tests {
 
     #[test]
     fn only_the_doors_that_are_open() {
-        let socket = Door::Socket { inside: "/run/a".into(), outside: "/host/a".into() };
-        let rows: &[(&str, Vec<u8>, Vec<Door>, bool)] = &[
-            ("its port", v4(111), vec![Door::Port(111)], true),
-            ("another port of root's", v4(22), vec![Door::Port(111), Door::ReservedPort], false),
-            ("a reserved port", v4(700), vec![Door::ReservedPort], true),
-            ("a reserved port that it has no need of", v4(700), vec![Door::Port(111)], false),
+        let socket = Grant::Socket { inside: "/run/a".into(), outside: "/host/a".into() };
+        let rows: &[(&str, Vec<u8>, Vec<Grant>, bool)] = &[
+            ("its port", v4(111), vec![Grant::Port(111)], true),
+            ("another port of root's", v4(22), vec![Grant::Port(111), Grant::ReservedPort], false),
+            ("a reserved port", v4(700), vec![Grant::ReservedPort], true),
+            ("a reserved port that it has no need of", v4(700), vec![Grant::Port(111)], false),
             ("everybody's port", v4(4000), vec![], true),
             ("any port", v4(0), vec![], true),
             ("its socket", unix(b"/run/a\0"), vec![socket.clone()], true),
@@ -230,24 +231,24 @@ mod tests {
             ("an abstract socket", unix(b"\0x"), vec![socket.clone()], false),
             ("no path", unix(b""), vec![socket], false),
             ("half an address", v4(4000)[..3].to_vec(), vec![], false),
-            ("another family", vec![17, 0, 0, 0], vec![Door::ReservedPort], false),
+            ("another family", vec![17, 0, 0, 0], vec![Grant::ReservedPort], false),
         ];
-        for (name, address, doors, is_open) in rows {
-            assert_eq!(judge(address, doors).is_ok(), *is_open, "{name}");
+        for (name, address, grants, is_open) in rows {
+            assert_eq!(judge(address, grants).is_ok(), *is_open, "{name}");
         }
     }
 
     #[test]
     fn an_ipv6_address_is_bound_as_written() {
         let address = [&(libc::AF_INET6 as u16).to_ne_bytes()[..], &111u16.to_be_bytes(), &[0; 4], &[0; 15], &[1], &[0; 4]].concat();
-        let place = judge(&address, &[Door::Port(111)]).unwrap();
+        let place = judge(&address, &[Grant::Port(111)]).unwrap();
         assert_eq!(place, Place::V6(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 111, 0, 0)));
     }
 
     proptest::proptest! {
         #[test]
         fn never_panics(address in proptest::collection::vec(proptest::num::u8::ANY, 2..130)) {
-            let _ = judge(&address, &[Door::Port(111), Door::ReservedPort]);
+            let _ = judge(&address, &[Grant::Port(111), Grant::ReservedPort]);
         }
     }
 }

@@ -16,13 +16,13 @@ use crate::policy::Policy;
 use crate::view::View;
 
 #[derive(Debug)]
-pub struct Witness<'a> {
+pub struct SelfMountObserver<'a> {
     view: View,
     policy: &'a Policy,
     mounted: Option<Mounted>,
 }
 
-impl<'a> Witness<'a> {
+impl<'a> SelfMountObserver<'a> {
     pub fn new(policy: &'a Policy, view: View) -> Self {
         Self { view, policy, mounted: None }
     }

@@ -30,35 +30,35 @@ pub use list::{Listed, list, list_root};
 
 /// How an errand ended.
 #[derive(Debug)]
-pub enum Errand<T> {
+pub enum Bounded<T> {
     Done(T),
     Failed(Error),
     /// Not by the deadline. The process was killed; should it be beyond that, it ends on its own,
     /// whenever the kernel lets it.
-    Late,
+    TimedOut,
 }
 
-impl<T> Errand<T> {
+impl<T> Bounded<T> {
     /// For callers to whom late is one more way to fail.
     pub fn or_timed_out(self, text: impl FnOnce() -> String) -> Result<T> {
         match self {
             Self::Done(value) => Ok(value),
             Self::Failed(error) => Err(error),
-            Self::Late => Err(Error::new(text(), Errno::TIMEDOUT)),
+            Self::TimedOut => Err(Error::new(text(), Errno::TIMEDOUT)),
         }
     }
 
-    fn map<U>(self, change: impl FnOnce(T) -> Errand<U>) -> Errand<U> {
+    fn map<U>(self, change: impl FnOnce(T) -> Bounded<U>) -> Bounded<U> {
         match self {
             Self::Done(value) => change(value),
-            Self::Failed(error) => Errand::Failed(error),
-            Self::Late => Errand::Late,
+            Self::Failed(error) => Bounded::Failed(error),
+            Self::TimedOut => Bounded::TimedOut,
         }
     }
 }
 
 /// `fsconfig(CREATE)`: for a network filesystem, this is when it talks to its server.
-pub fn create(fstype: &str, context: BorrowedFd<'_>, deadline: Instant) -> Errand<()> {
+pub fn create(fstype: &str, context: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
     let context = context.as_raw_fd();
     let ask = move || {
         // SAFETY: the errand's process has this number open in its own table, until it ends.
@@ -68,7 +68,7 @@ pub fn create(fstype: &str, context: BorrowedFd<'_>, deadline: Instant) -> Erran
 }
 
 /// The classic mount(2), in the mount namespace of the calling thread.
-pub fn mount(source: CString, target: CString, fstype: CString, flags: u64, data: CString, deadline: Instant) -> Errand<()> {
+pub fn mount(source: CString, target: CString, fstype: CString, flags: u64, data: CString, deadline: Instant) -> Bounded<()> {
     let text = format!("mount({source:?}, {fstype:?})");
     let ask = move || {
         let flags = MountFlags::from_bits_retain(flags as u32);
@@ -78,7 +78,7 @@ pub fn mount(source: CString, target: CString, fstype: CString, flags: u64, data
 }
 
 /// `name` is a mount point in `directory`: a directory that is held cannot be exchanged for another meanwhile.
-pub fn unmount(directory: BorrowedFd<'_>, name: &CStr, flags: UnmountFlags, deadline: Instant) -> Errand<()> {
+pub fn unmount(directory: BorrowedFd<'_>, name: &CStr, flags: UnmountFlags, deadline: Instant) -> Bounded<()> {
     let text = format!("umount2({name:?}, {flags:?})");
     let (directory, name) = (directory.as_raw_fd(), name.to_owned());
     let ask = move || {
@@ -90,17 +90,17 @@ pub fn unmount(directory: BorrowedFd<'_>, name: &CStr, flags: UnmountFlags, dead
 }
 
 /// Opens a path that may lead through anybody's filesystem.
-pub fn open(path: &Path, flags: OFlags, deadline: Instant) -> Errand<OwnedFd> {
-    open_at_once(path, flags).map_or_else(|| send_out([Wish { path, flags }], deadline).map(|[opened]| opened.into()), Errand::Done)
+pub fn open(path: &Path, flags: OFlags, deadline: Instant) -> Bounded<OwnedFd> {
+    open_at_once(path, flags).map_or_else(|| send_out([OpenRequest { path, flags }], deadline).map(|[opened]| opened.into()), Bounded::Done)
 }
 
 /// Opens a path below `root`, whoever serves what is there. Links are followed within; those of /proc, which lead out of it, are not.
-pub fn open_below(root: BorrowedFd<'_>, path: &Path, flags: OFlags, deadline: Instant) -> Errand<OwnedFd> {
+pub fn open_below(root: BorrowedFd<'_>, path: &Path, flags: OFlags, deadline: Instant) -> Bounded<OwnedFd> {
     let text = || format!("open({path:?})");
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
     let (path, (ours, theirs)) = match crate::c_string(path).and_then(|path| Ok((path, crate::call(|| "socketpair()".into(), pair)?))) {
         Ok(prepared) => prepared,
-        Err(error) => return Errand::Failed(error),
+        Err(error) => return Bounded::Failed(error),
     };
     let (root, socket) = (root.as_raw_fd(), theirs.as_raw_fd());
     let ask = move || {
@@ -116,7 +116,7 @@ pub fn open_below(root: BorrowedFd<'_>, path: &Path, flags: OFlags, deadline: In
 }
 
 /// `move_mount` onto a file or directory of anybody's: whoever changes that, or looks into it, keeps others waiting meanwhile.
-pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, deadline: Instant) -> Errand<()> {
+pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
     let (mount, place) = (mount.as_raw_fd(), place.as_raw_fd());
     let ask = move || {
         // SAFETY: as in `create`.
@@ -130,7 +130,7 @@ pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, deadline: Instant) -
 }
 
 /// Which kind of filesystem this is on, by the number that statfs(2) gives it. Some ask their server before they tell.
-pub fn filesystem_of(file: BorrowedFd<'_>, deadline: Instant) -> Errand<u32> {
+pub fn filesystem_of(file: BorrowedFd<'_>, deadline: Instant) -> Bounded<u32> {
     let file = file.as_raw_fd();
     // SAFETY: as in `create`.
     let ask = move || rustix::fs::fstatfs(unsafe { BorrowedFd::borrow_raw(file) }).map(|found| found.f_type as u32);
@@ -138,33 +138,33 @@ pub fn filesystem_of(file: BorrowedFd<'_>, deadline: Instant) -> Errand<u32> {
 }
 
 /// Opens two, on one errand if on any: what the first waits for, the second waits for as well.
-pub fn open_both(first: Wish<'_>, second: Wish<'_>, deadline: Instant) -> (Errand<OwnedFd>, Errand<OwnedFd>) {
+pub fn open_both(first: OpenRequest<'_>, second: OpenRequest<'_>, deadline: Instant) -> (Bounded<OwnedFd>, Bounded<OwnedFd>) {
     match (open_at_once(first.path, first.flags), open_at_once(second.path, second.flags)) {
-        (Some(first), Some(second)) => (Errand::Done(first), Errand::Done(second)),
-        (Some(first), None) => (Errand::Done(first), open(second.path, second.flags, deadline)),
-        (None, Some(second)) => (open(first.path, first.flags, deadline), Errand::Done(second)),
+        (Some(first), Some(second)) => (Bounded::Done(first), Bounded::Done(second)),
+        (Some(first), None) => (Bounded::Done(first), open(second.path, second.flags, deadline)),
+        (None, Some(second)) => (open(first.path, first.flags, deadline), Bounded::Done(second)),
         (None, None) => match send_out([first, second], deadline) {
-            Errand::Done([first, second]) => (first.into(), second.into()),
-            Errand::Failed(error) => (Errand::Failed(error), Errand::Late),
-            Errand::Late => (Errand::Late, Errand::Late),
+            Bounded::Done([first, second]) => (first.into(), second.into()),
+            Bounded::Failed(error) => (Bounded::Failed(error), Bounded::TimedOut),
+            Bounded::TimedOut => (Bounded::TimedOut, Bounded::TimedOut),
         },
     }
 }
 
 /// What to open, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish<'a> {
+pub struct OpenRequest<'a> {
     pub path: &'a Path,
     pub flags: OFlags,
 }
 
-impl<T> From<Result<T>> for Errand<T> {
+impl<T> From<Result<T>> for Bounded<T> {
     fn from(result: Result<T>) -> Self {
         result.map_or_else(Self::Failed, Self::Done)
     }
 }
 
-fn send_out<const N: usize>(wishes: [Wish<'_>; N], deadline: Instant) -> Errand<[Result<OwnedFd>; N]> {
+fn send_out<const N: usize>(wishes: [OpenRequest<'_>; N], deadline: Instant) -> Bounded<[Result<OwnedFd>; N]> {
     let prepare = || {
         let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let paths = wishes.iter().map(|wish| Ok((crate::c_string(wish.path)?, wish.flags))).collect::<Result<Vec<_>>>()?;
@@ -172,7 +172,7 @@ fn send_out<const N: usize>(wishes: [Wish<'_>; N], deadline: Instant) -> Errand<
     };
     let (paths, (ours, theirs)) = match prepare() {
         Ok(prepared) => prepared,
-        Err(error) => return Errand::Failed(error),
+        Err(error) => return Bounded::Failed(error),
     };
     let socket = theirs.as_raw_fd();
     let ask = move || {
@@ -183,9 +183,9 @@ fn send_out<const N: usize>(wishes: [Wish<'_>; N], deadline: Instant) -> Errand<
             Err(errno) => rustix::net::send(socket, &errno.raw_os_error().to_ne_bytes(), SendFlags::NOSIGNAL).map(drop),
         })
     };
-    let text = |wish: &Wish<'_>| format!("open({:?})", wish.path);
+    let text = |wish: &OpenRequest<'_>| format!("open({:?})", wish.path);
     let sent = run(|| text(&wishes[0]), &[socket], deadline, ask);
-    sent.map(|()| Errand::Done(wishes.map(|wish| receive(&ours).map_err(|errno| Error::new(text(&wish), errno)))))
+    sent.map(|()| Bounded::Done(wishes.map(|wish| receive(&ours).map_err(|errno| Error::new(text(&wish), errno)))))
 }
 
 /// From what the kernel has in memory, to a filesystem of this machine: nobody is asked, so nobody needs to be sent. `None`: that is not
@@ -217,10 +217,10 @@ fn is_local(opened: BorrowedFd<'_>) -> bool {
 }
 
 /// Reads a file, a pipe included, to its end, up to `limit` bytes and one more.
-pub fn read(path: &Path, limit: usize, deadline: Instant) -> Errand<Vec<u8>> {
+pub fn read(path: &Path, limit: usize, deadline: Instant) -> Bounded<Vec<u8>> {
     let c_path = match crate::c_string(path) {
         Ok(path) => path,
-        Err(error) => return Errand::Failed(error),
+        Err(error) => return Bounded::Failed(error),
     };
     // All memory is there before: the errand's process must not allocate. Most of it is never touched.
     let mut buffer = Vec::with_capacity(limit + 1);
@@ -248,7 +248,7 @@ pub fn strings_of<const N: usize>(
     addresses: [u64; N],
     limit: usize,
     deadline: Instant,
-) -> Errand<[rustix::io::Result<Vec<u8>>; N]> {
+) -> Bounded<[rustix::io::Result<Vec<u8>>; N]> {
     let mut strings: [_; N] = std::array::from_fn(|_| (Vec::with_capacity(limit), Ok(())));
     let path = memory_of(tid);
     let ask = move || {
@@ -259,11 +259,11 @@ pub fn strings_of<const N: usize>(
         Ok(strings)
     };
     let read = run(|| format!("read(memory of {tid})"), &[], deadline, ask);
-    read.map(|strings| Errand::Done(strings.map(|(bytes, result)| result.map(|()| bytes))))
+    read.map(|strings| Bounded::Done(strings.map(|(bytes, result)| result.map(|()| bytes))))
 }
 
 /// The same for as many bytes as there are.
-pub fn bytes_of(tid: i32, address: u64, length: usize, deadline: Instant) -> Errand<Vec<u8>> {
+pub fn bytes_of(tid: i32, address: u64, length: usize, deadline: Instant) -> Bounded<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
     let path = memory_of(tid);
     let ask = move || {
@@ -314,12 +314,12 @@ fn read_part(memory: BorrowedFd<'_>, address: u64, length: usize, to: &mut Vec<u
 
 /// Which directory a path of thread `tid` means, from where that thread is, in terms that cannot be forged. Its directory may be on
 /// anybody's filesystem; other mounts than that one are not entered.
-pub fn identify_from(tid: i32, path: &Path, deadline: Instant) -> Errand<Directory> {
+pub fn identify_from(tid: i32, path: &Path, deadline: Instant) -> Bounded<Directory> {
     let text = || format!("open(/proc/{tid}/cwd/{path:?})");
     let cwd = CString::new(format!("/proc/{tid}/cwd")).expect("no NUL in a number");
     let path = match crate::c_string(path) {
         Ok(path) => path,
-        Err(error) => return Errand::Failed(error),
+        Err(error) => return Bounded::Failed(error),
     };
     let ask = move || {
         let cwd = rustix::fs::open(cwd.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -351,7 +351,7 @@ enum Descriptors<'a> {
     Named,
 }
 
-fn run<T>(text: impl FnOnce() -> String, keep: &[RawFd], deadline: Instant, ask: impl FnOnce() -> rustix::io::Result<T>) -> Errand<T> {
+fn run<T>(text: impl FnOnce() -> String, keep: &[RawFd], deadline: Instant, ask: impl FnOnce() -> rustix::io::Result<T>) -> Bounded<T> {
     run_with(text, Descriptors::Only(keep), deadline, ask)
 }
 
@@ -371,7 +371,7 @@ const STACK: usize = 16 * 1024;
 
 /// An errand under way, for callers with other things to do meanwhile. Dropped: killed, or left behind.
 #[derive(Debug)]
-pub struct Sent<T> {
+pub struct Pending<T> {
     child: Child,
     /// Null: no longer ours to look at.
     shared: *mut libc::c_void,
@@ -381,7 +381,7 @@ pub struct Sent<T> {
 
 /// Asks for the attributes of a mount's root, whoever serves it. The process that asks holds the mount and nothing else of ours: no
 /// listener, no control socket, no FUSE device. So the end of whoever serves is its end, too.
-pub fn look_at(mount: BorrowedFd<'_>) -> Result<Sent<()>> {
+pub fn look_at(mount: BorrowedFd<'_>) -> Result<Pending<()>> {
     let root = mount.as_raw_fd();
     let ask = move || {
         // SAFETY: as in `create`.
@@ -391,7 +391,7 @@ pub fn look_at(mount: BorrowedFd<'_>) -> Result<Sent<()>> {
     send(Descriptors::Only(&[root]), ask)
 }
 
-impl<T> Sent<T> {
+impl<T> Pending<T> {
     /// Readable when it is over.
     pub fn pidfd(&self) -> BorrowedFd<'_> {
         self.child.pidfd.as_fd()
@@ -424,7 +424,7 @@ impl<T> Sent<T> {
     }
 }
 
-impl<T> Drop for Sent<T> {
+impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
         if !self.shared.is_null() {
             let _ = self.end(TO_DIE_UNHEARD);
@@ -434,7 +434,7 @@ impl<T> Drop for Sent<T> {
 
 /// `ask` runs in the other process: system calls by way of rustix only, which makes them itself.
 /// libc's own would write to the errno of our thread, and an allocation could meet one of ours.
-fn send<T, F: FnOnce() -> rustix::io::Result<T>>(descriptors: Descriptors<'_>, ask: F) -> Result<Sent<T>> {
+fn send<T, F: FnOnce() -> rustix::io::Result<T>>(descriptors: Descriptors<'_>, ask: F) -> Result<Pending<T>> {
     extern "C" fn entry<F: FnOnce() -> rustix::io::Result<T>, T>(shared: *mut libc::c_void) -> libc::c_int {
         // SAFETY: `send` passes a live Shared, and nobody looks at it, nor frees it, before this
         // process has ended.
@@ -469,7 +469,7 @@ fn send<T, F: FnOnce() -> rustix::io::Result<T>>(descriptors: Descriptors<'_>, a
     // From here on by pointer only: two processes use it.
     let shared: *mut Shared<F, T> = Box::into_raw(Box::new(Shared { keep, close, parent, ask: Some(ask), answer: None, stack }));
     match spawn(entry::<F, T>, shared) {
-        Ok(child) => Ok(Sent { child, shared: shared.cast(), collect: collect::<F, T> }),
+        Ok(child) => Ok(Pending { child, shared: shared.cast(), collect: collect::<F, T> }),
         Err(error) => {
             // SAFETY: no other process was made; this is the allocation of the box above.
             drop(unsafe { Box::from_raw(shared) });
@@ -483,25 +483,25 @@ fn run_with<T>(
     descriptors: Descriptors<'_>,
     deadline: Instant,
     ask: impl FnOnce() -> rustix::io::Result<T>,
-) -> Errand<T> {
+) -> Bounded<T> {
     match send(descriptors, ask) {
         Ok(sent) => finish(text, sent, deadline),
-        Err(error) => Errand::Failed(error),
+        Err(error) => Bounded::Failed(error),
     }
 }
 
-fn finish<T>(text: impl FnOnce() -> String, mut sent: Sent<T>, deadline: Instant) -> Errand<T> {
+fn finish<T>(text: impl FnOnce() -> String, mut sent: Pending<T>, deadline: Instant) -> Bounded<T> {
     if sent.child.ends_by(deadline) {
         return match sent.answer() {
-            Some(Ok(value)) => Errand::Done(value),
-            Some(Err(errno)) => Errand::Failed(Error::new(text(), errno)),
+            Some(Ok(value)) => Bounded::Done(value),
+            Some(Err(errno)) => Bounded::Failed(Error::new(text(), errno)),
             // Whoever killed it wants us to end as well.
-            None => Errand::Failed(Error::new(text(), Errno::INTR)),
+            None => Bounded::Failed(Error::new(text(), Errno::INTR)),
         };
     }
     match sent.end(TO_DIE) {
-        Some(Ok(value)) => Errand::Done(value),
-        _ => Errand::Late,
+        Some(Ok(value)) => Bounded::Done(value),
+        _ => Bounded::TimedOut,
     }
 }
 
@@ -568,31 +568,31 @@ mod tests {
     #[test]
     fn an_answer_arrives() {
         let file = open(Path::new("/proc/self/status"), OFlags::RDONLY, in_time());
-        assert!(matches!(file, Errand::Done(_)), "{file:?}");
+        assert!(matches!(file, Bounded::Done(_)), "{file:?}");
         let text = read(Path::new("/proc/self/comm"), 100, in_time());
-        assert!(matches!(&text, Errand::Done(bytes) if !bytes.is_empty()), "{text:?}");
+        assert!(matches!(&text, Bounded::Done(bytes) if !bytes.is_empty()), "{text:?}");
     }
 
     #[test]
     fn an_error_arrives() {
         let missing = open(Path::new("/nonexistent/file"), OFlags::PATH, in_time());
-        assert!(matches!(&missing, Errand::Failed(error) if error.errno() == Errno::NOENT), "{missing:?}");
+        assert!(matches!(&missing, Bounded::Failed(error) if error.errno() == Errno::NOENT), "{missing:?}");
     }
 
     #[test]
     fn what_never_ends_is_late() {
-        let directory = std::env::temp_dir().join(format!("errand-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("bounded-call-{}", std::process::id()));
         let fifo = CString::new(directory.as_os_str().as_bytes()).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, fifo.as_c_str(), rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         let late = read(&directory, 100, Instant::now() + Duration::from_millis(50));
-        assert!(matches!(late, Errand::Late), "{late:?}");
+        assert!(matches!(late, Bounded::TimedOut), "{late:?}");
         std::fs::remove_file(directory).unwrap();
     }
 
     #[test]
     fn too_much_is_seen_as_too_much() {
         let zero = read(Path::new("/dev/zero"), 10, in_time());
-        assert!(matches!(&zero, Errand::Done(bytes) if bytes.len() == 11), "{zero:?}");
+        assert!(matches!(&zero, Bounded::Done(bytes) if bytes.len() == 11), "{zero:?}");
     }
 
     #[test]
@@ -616,7 +616,7 @@ mod tests {
             }
         };
         let answer = run(String::new, &[kept], in_time(), ask);
-        assert!(matches!(answer, Errand::Done(())), "{answer:?}");
+        assert!(matches!(answer, Bounded::Done(())), "{answer:?}");
     }
 
     #[test]
@@ -625,18 +625,18 @@ mod tests {
         let at = |text: &CStr| text.as_ptr() as u64;
         let long = CString::new(vec![b'x'; 3 * 4096]).unwrap();
         let strings = strings_of(own, [at(c"one"), at(&long), at(c"0123456789"), 8, u64::MAX - 2], 4 * 4096, in_time());
-        let Errand::Done([one, two, three, nowhere, end]) = strings else { panic!("{strings:?}") };
+        let Bounded::Done([one, two, three, nowhere, end]) = strings else { panic!("{strings:?}") };
         assert_eq!((one, two, three), (Ok(b"one".to_vec()), Ok(long.as_bytes().to_vec()), Ok(b"0123456789".to_vec())));
         assert_eq!((nowhere, end), (Err(Errno::FAULT), Err(Errno::FAULT)));
-        let Errand::Done([short]) = strings_of(own, [at(c"0123456789")], 10, in_time()) else { panic!("late") };
+        let Bounded::Done([short]) = strings_of(own, [at(c"0123456789")], 10, in_time()) else { panic!("late") };
         assert_eq!(short, Err(Errno::NAMETOOLONG));
-        assert!(matches!(bytes_of(own, at(c"01234"), 3, in_time()), Errand::Done(bytes) if bytes == b"012"));
-        assert!(matches!(bytes_of(own, 8, 3, in_time()), Errand::Failed(error) if error.errno() == Errno::FAULT));
+        assert!(matches!(bytes_of(own, at(c"01234"), 3, in_time()), Bounded::Done(bytes) if bytes == b"012"));
+        assert!(matches!(bytes_of(own, 8, 3, in_time()), Bounded::Failed(error) if error.errno() == Errno::FAULT));
     }
 
     #[test]
     fn two_are_opened_and_each_has_its_own_answer() {
-        let wish = |path| Wish { path: Path::new(path), flags: OFlags::PATH | OFlags::DIRECTORY };
+        let wish = |path| OpenRequest { path: Path::new(path), flags: OFlags::PATH | OFlags::DIRECTORY };
         // Not on a filesystem of this machine, as far as we know, so that somebody has to be sent.
         let rows = [
             ("/dev", "/proc", None, None),
@@ -649,8 +649,8 @@ mod tests {
         }
         for (first, second, why_not_first, why_not_second) in rows {
             let (one, two) = open_both(wish(first), wish(second), in_time());
-            for (errand, expected) in [(one, why_not_first), (two, why_not_second)] {
-                assert_eq!(errand.or_timed_out(String::new).err().map(|error| error.errno()), expected, "{first}, {second}");
+            for (call, expected) in [(one, why_not_first), (two, why_not_second)] {
+                assert_eq!(call.or_timed_out(String::new).err().map(|error| error.errno()), expected, "{first}, {second}");
             }
         }
     }

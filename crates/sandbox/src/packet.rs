@@ -32,7 +32,7 @@ pub fn receive<T: DeserializeOwned>(from: BorrowedFd<'_>) -> sys::Result<(T, imp
     let mut packet = [0u8; PACKET];
     let (length, fds) = sys::descriptors::receive(from, &mut packet)?;
     let mut fds = fds.into_iter();
-    let wrong = || sys::Error::new("recvmsg(letter)", Errno::PROTO);
+    let wrong = || sys::Error::new("recvmsg(packet)", Errno::PROTO);
     let read = |bytes: &[u8]| postcard::from_bytes(bytes).map_err(|_| wrong());
     let data = match &packet[..length] {
         [] => sys::process::exit_now(1),
@@ -44,16 +44,16 @@ pub fn receive<T: DeserializeOwned>(from: BorrowedFd<'_>) -> sys::Result<(T, imp
 }
 
 fn enclose(bytes: &[u8]) -> sys::Result<OwnedFd> {
-    let memfd = rustix::fs::memfd_create("shorefast-letter", MemfdFlags::CLOEXEC);
-    let mut file = File::from(sys::call(|| "memfd_create(\"shorefast-letter\")".into(), memfd)?);
-    sys::call(|| "write(letter)".into(), file.write_all(bytes))?;
+    let memfd = rustix::fs::memfd_create("shorefast-packet", MemfdFlags::CLOEXEC);
+    let mut file = File::from(sys::call(|| "memfd_create(\"shorefast-packet\")".into(), memfd)?);
+    sys::call(|| "write(packet)".into(), file.write_all(bytes))?;
     Ok(file.into())
 }
 
 fn open(enclosure: OwnedFd) -> sys::Result<Vec<u8>> {
     let mut file = File::from(enclosure);
     let mut bytes = Vec::new();
-    sys::call(|| "read(letter)".into(), file.rewind().and_then(|()| file.read_to_end(&mut bytes)))?;
+    sys::call(|| "read(packet)".into(), file.rewind().and_then(|()| file.read_to_end(&mut bytes)))?;
     Ok(bytes)
 }
 
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn letters_of_any_length_arrive_with_their_descriptors() {
-        let (ours, theirs) = crate::talk::pair().unwrap();
+        let (ours, theirs) = crate::handshake::pair().unwrap();
         for length in [0, 1, PACKET - 8, PACKET, PACKET + 1, 1 << 20] {
             let text: Vec<u8> = (0..length).map(|n| n as u8).collect();
             let fds = [File::open("/dev/null").unwrap().into(), theirs.try_clone().unwrap()];

@@ -1,4 +1,4 @@
-//! What the sandbox is furnished with: an image's files, or those of a container that already runs.
+//! Where the files of a root come from: an image's files, or those of a container that already runs.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -8,8 +8,8 @@ use std::time::Instant;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::MountAttrFlags;
 use shorefast_sys as sys;
+use sys::bounded_call::{self, Listed};
 use sys::call;
-use sys::errand::{self, Listed};
 use sys::mount::Attributes;
 use sys::namespace::Home;
 
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::etc;
 use crate::files::{self, ReadFile};
 use crate::node::{self, Entry, EntryKind};
-use crate::root::Furniture;
+use crate::root::BaseDirs;
 use crate::spec::{INIT_INSIDE, Identity, Ids, Rights, Spec};
 
 /// Top-level names that the image does not decide.
@@ -29,7 +29,7 @@ const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shor
 pub enum Root<'a> {
     /// The image's root filesystem, and what [`crate::etc::prepare`] made of it, if that is there.
     Image { rootfs: &'a Path, etc: Option<&'a Path> },
-    /// The container that the nest was made in.
+    /// The container that the sandbox was made for.
     Container(&'a Container),
 }
 
@@ -42,7 +42,7 @@ pub struct Opened<'a> {
     /// One for each entry that is mounted, in order.
     pub trees: Vec<OwnedFd>,
     /// What they were copied from. To close it takes a moment, so it stays as long as they do.
-    _shelf: Option<Shelf>,
+    _shelf: Option<StoreTree>,
 }
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub enum Contents<'a> {
 
 /// What else differs between the two.
 #[derive(Debug)]
-pub struct Household {
+pub struct Credentials {
     pub owner: u32,
     pub init_id: u32,
     /// Set if the client becomes part of a container.
@@ -65,9 +65,9 @@ pub struct Household {
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-pub fn household(root: Root<'_>, spec: &Spec, ids: Ids) -> Result<Household, Error> {
+pub fn credentials(root: Root<'_>, spec: &Spec, ids: Ids) -> Result<Credentials, Error> {
     match root {
-        Root::Image { .. } => Ok(Household {
+        Root::Image { .. } => Ok(Credentials {
             owner: ids.client(spec.identity),
             init_id: if spec.identity == Identity::UserNamespace { INIT_INSIDE } else { ids.init(spec.identity) },
             joins: None,
@@ -75,7 +75,7 @@ pub fn household(root: Root<'_>, spec: &Spec, ids: Ids) -> Result<Household, Err
         }),
         Root::Container(container) => {
             let joins = container.joins().map_err(Error::Start)?;
-            Ok(Household {
+            Ok(Credentials {
                 owner: container.root,
                 init_id: match (&joins.users, container.has_spare_user) {
                     (None, _) => ids.init(spec.identity),
@@ -98,20 +98,20 @@ pub fn open<'a>(root: Root<'a>, rights: Rights, home: &Home, deadline: Instant) 
             let image = call(|| format!("open({path:?})"), image).map_err(fail)?;
             // Without it everything takes a little longer.
             let etc = etc.filter(|_| rights == Rights::None);
-            let shelf = etc.filter(|_| is_crowded(home)).and_then(|etc| Shelf::with_both(path, etc));
+            let store_tree = etc.filter(|_| is_crowded(home)).and_then(|etc| StoreTree::with_both(path, etc));
             let copy = |from: BorrowedFd<'_>, name: &Path| match rights {
                 Rights::None => read_only_copy(from, name),
                 // Without mount_setattr (Linux 5.12): restricted once they are attached.
                 Rights::All => sys::mount::detached_copy(from, name),
             };
-            let from_shelf = |at: fn(&Shelf) -> &Path, name: &Path| {
-                let shelf = shelf.as_ref()?;
-                copy(shelf.tree.as_fd(), &at(shelf).join(name)).ok()
+            let from_shelf = |at: fn(&StoreTree) -> &Path, name: &Path| {
+                let store_tree = store_tree.as_ref()?;
+                copy(store_tree.tree.as_fd(), &at(store_tree).join(name)).ok()
             };
-            let entry = |name: &Path| from_shelf(|shelf| &shelf.image, name).map_or_else(|| copy(image.as_fd(), name), Ok);
+            let entry = |name: &Path| from_shelf(|store_tree| &store_tree.image, name).map_or_else(|| copy(image.as_fd(), name), Ok);
             let (entries, trees) = entries(&image, OURS, entry).map_err(fail)?;
-            let etc = etc.and_then(|etc| from_shelf(|shelf| &shelf.etc, Path::new("")).or_else(|| copy(CWD, etc).ok()));
-            Ok(Opened { contents: Contents::Image { root: image, etc }, entries, trees, _shelf: shelf })
+            let etc = etc.and_then(|etc| from_shelf(|store_tree| &store_tree.etc, Path::new("")).or_else(|| copy(CWD, etc).ok()));
+            Ok(Opened { contents: Contents::Image { root: image, etc }, entries, trees, _shelf: store_tree })
         }
         Root::Container(container) => {
             let (entries, trees) = container_entries(container, deadline).map_err(Error::ContainerFiles)?;
@@ -122,10 +122,10 @@ pub fn open<'a>(root: Root<'a>, rights: Rights, home: &Home, deadline: Instant) 
 
 impl Opened<'_> {
     /// What else stands in the root.
-    pub fn furniture(&self) -> Furniture {
+    pub fn base_dirs(&self) -> BaseDirs {
         match self.contents {
-            Contents::Image { .. } => Furniture::Full,
-            Contents::Container(_) => Furniture::Sparse,
+            Contents::Image { .. } => BaseDirs::Full,
+            Contents::Container(_) => BaseDirs::Sparse,
         }
     }
 
@@ -144,7 +144,7 @@ const NOT_OF_CONTAINER: &[&CStr] = &[c"dev", c"proc", c"shorefast"];
 /// The container's top-level entries with all that is mounted below them, as they are. Its files may be anybody's: whoever asks for them, in
 /// the container's mount namespace, can be left behind.
 fn container_entries(container: &Container, deadline: Instant) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
-    let listed = errand::list_root(container.mounts.as_fd(), NOT_OF_CONTAINER, deadline);
+    let listed = bounded_call::list_root(container.mounts.as_fd(), NOT_OF_CONTAINER, deadline);
     let (mut entries, mut trees) = (Vec::new(), Vec::new());
     for Listed { name, kind, leads_to, tree } in listed.or_timed_out(|| "open(\"/\")".to_owned())? {
         let is_ours = NOT_OF_CONTAINER.iter().any(|ours| ours.to_bytes() == name);
@@ -169,13 +169,13 @@ fn is_crowded(home: &Home) -> bool {
 /// A copy of the directory of the store in which an image and its /etc are, with nothing mounted on it, to make all other copies from
 /// (Linux 6.15).
 #[derive(Debug)]
-struct Shelf {
+struct StoreTree {
     tree: OwnedFd,
     image: PathBuf,
     etc: PathBuf,
 }
 
-impl Shelf {
+impl StoreTree {
     /// `None`: they are not together.
     fn with_both(image: &Path, etc: &Path) -> Option<Self> {
         let directory = image.parent().filter(|directory| etc.parent() == Some(directory))?;

@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, Recv
 use rustix::net::{SendFlags, SocketFlags, SocketType};
 use rustix::thread::LinkNameSpaceType;
 
-use crate::errand::{Descriptors, Errand, Sent, finish, send};
+use crate::bounded_call::{Bounded, Descriptors, Pending, finish, send};
 use crate::error::Error;
 
 /// Something in a directory.
@@ -35,7 +35,7 @@ const NAMES: usize = 32 * 1024;
 const LONGEST_PATH: usize = 4096;
 
 /// What is in a directory.
-pub fn list(directory: BorrowedFd<'_>, deadline: Instant) -> Errand<Vec<Listed>> {
+pub fn list(directory: BorrowedFd<'_>, deadline: Instant) -> Bounded<Vec<Listed>> {
     let directory = directory.as_raw_fd();
     let open = move || {
         // SAFETY: as in `create`.
@@ -46,10 +46,10 @@ pub fn list(directory: BorrowedFd<'_>, deadline: Instant) -> Errand<Vec<Listed>>
 }
 
 /// What is in the root directory of a mount namespace, with copies.
-pub fn list_root(namespace: BorrowedFd<'_>, without: &'static [&'static CStr], deadline: Instant) -> Errand<Vec<Listed>> {
+pub fn list_root(namespace: BorrowedFd<'_>, without: &'static [&'static CStr], deadline: Instant) -> Bounded<Vec<Listed>> {
     let namespace = namespace.as_raw_fd();
     let open = move || {
-        // SAFETY: as in `create`. The errand's process shares root and working directory with nobody.
+        // SAFETY: as in `create`. The call's process shares root and working directory with nobody.
         rustix::thread::move_into_link_name_space(unsafe { BorrowedFd::borrow_raw(namespace) }, Some(LinkNameSpaceType::Mount))?;
         rustix::fs::open(c"/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     };
@@ -67,14 +67,14 @@ fn list_with(
     open: impl FnOnce() -> rustix::io::Result<OwnedFd>,
     copy: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<Option<OwnedFd>>,
     deadline: Instant,
-) -> Errand<Vec<Listed>> {
+) -> Bounded<Vec<Listed>> {
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
     let (ours, theirs) = match crate::call(|| "socketpair()".into(), pair) {
         Ok(pair) => pair,
-        Err(error) => return Errand::Failed(error),
+        Err(error) => return Bounded::Failed(error),
     };
     let socket = theirs.as_raw_fd();
-    // All memory is there before: the errand's process must not allocate.
+    // All memory is there before: the call's process must not allocate.
     let (mut names, mut target) = (Vec::<u8>::with_capacity(NAMES), Vec::<u8>::with_capacity(LONGEST_PATH));
     let ask = move || {
         // SAFETY: as in `create`.
@@ -108,7 +108,7 @@ fn list_with(
     };
     let sent = match send(Descriptors::Only(&[kept, socket]), ask) {
         Ok(sent) => sent,
-        Err(error) => return Errand::Failed(error),
+        Err(error) => return Bounded::Failed(error),
     };
     // The end of theirs is the end of the list.
     drop(theirs);
@@ -133,14 +133,14 @@ fn tell(to: BorrowedFd<'_>, kind: FileType, name: &CStr, leads_to: &[u8], tree: 
 }
 
 /// While they are told: more than a socket holds may come.
-fn collect(text: &str, from: &OwnedFd, sent: Sent<()>, deadline: Instant) -> Errand<Vec<Listed>> {
+fn collect(text: &str, from: &OwnedFd, sent: Pending<()>, deadline: Instant) -> Bounded<Vec<Listed>> {
     let mut listed = Vec::new();
     loop {
         match hear(from, deadline) {
             Ok(Some(entry)) => listed.push(entry),
             // Done, or late: its process knows.
-            Ok(None) | Err(Errno::TIMEDOUT) => return finish(|| text.to_owned(), sent, deadline).map(|()| Errand::Done(listed)),
-            Err(errno) => return Errand::Failed(Error::new(format!("recvmsg({text})"), errno)),
+            Ok(None) | Err(Errno::TIMEDOUT) => return finish(|| text.to_owned(), sent, deadline).map(|()| Bounded::Done(listed)),
+            Err(errno) => return Bounded::Failed(Error::new(format!("recvmsg({text})"), errno)),
         }
     }
 }
@@ -180,7 +180,7 @@ mod tests {
         Instant::now() + Duration::from_secs(60)
     }
 
-    fn sorted(listed: Errand<Vec<Listed>>) -> crate::Result<Vec<Listed>> {
+    fn sorted(listed: Bounded<Vec<Listed>>) -> crate::Result<Vec<Listed>> {
         let mut listed = listed.or_timed_out(String::new)?;
         listed.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(listed)
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_listed_whatever_is_in_it() {
-        let place = std::env::temp_dir().join(format!("errand-list-{}", std::process::id()));
+        let place = std::env::temp_dir().join(format!("call-list-{}", std::process::id()));
         std::fs::create_dir_all(place.join("directory")).unwrap();
         std::fs::write(place.join("file"), "").unwrap();
         std::os::unix::fs::symlink("../somewhere", place.join("link")).unwrap();

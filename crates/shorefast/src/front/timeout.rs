@@ -6,19 +6,19 @@ use clap::Args;
 use shorefast_engine::request::DEFAULT_TIMEOUT;
 
 #[derive(Debug, Args)]
-pub struct Patience {
+pub struct Timeout {
     /// Give up after this time, such as 30s or 2m
     #[arg(long, value_name = "TIME", env = "SHOREFAST_TIMEOUT", value_parser = parse, default_value_t = DEFAULT_TIMEOUT.into())]
     timeout: humantime::Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeout {
     fn default() -> Self {
         Self { timeout: DEFAULT_TIMEOUT.into() }
     }
 }
 
-impl Patience {
+impl Timeout {
     /// `None`: no time that anybody could wait for.
     pub fn read(text: &str) -> Option<Self> {
         Some(Self { timeout: parse(text).ok()? })

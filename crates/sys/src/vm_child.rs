@@ -25,7 +25,7 @@ use crate::thread;
 
 /// One that was started, and perhaps is not there yet. Dropping this does not end it.
 #[derive(Debug)]
-pub struct Offshoot {
+pub struct VmChild {
     news: Arc<News>,
     child: OnceCell<Child>,
     thread: libc::pthread_t,
@@ -74,7 +74,7 @@ const STACK: usize = 1 << 20;
 /// thread before, stay alive for it. The caller is from now on one of several threads, if only for a moment.
 ///
 /// Its memory is never given back: to take pages away from a process that runs on two processors, the kernel stops both.
-pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, life: impl FnOnce(&H) + Send + 'static) -> Result<Offshoot> {
+pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, life: impl FnOnce(&H) + Send + 'static) -> Result<VmChild> {
     let news = Arc::new(News { state: AtomicU32::new(NOTHING_YET), pidfd: AtomicI32::new(-1) });
     let told = Arc::clone(&news);
     let thread = thread::start(move || {
@@ -94,10 +94,10 @@ pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, lif
         }
     })?;
     let elsewhere = Elsewhere::send(thread);
-    Ok(Offshoot { news, child: OnceCell::new(), thread, elsewhere })
+    Ok(VmChild { news, child: OnceCell::new(), thread, elsewhere })
 }
 
-impl Offshoot {
+impl VmChild {
     /// Waits until it is there.
     pub fn child(&self) -> Result<&Child> {
         if let Some(child) = self.child.get() {
@@ -153,7 +153,7 @@ mod tests {
         let seen = Arc::new(AtomicI32::new(0));
         let (sees, file) = (Arc::clone(&seen), std::fs::File::open("/dev/null").unwrap());
         let number = file.as_raw_fd();
-        let offshoot = start(
+        let vm_child = start(
             Fresh::empty(),
             || vec![7u8; 3],
             move |holdings| {
@@ -162,14 +162,14 @@ mod tests {
                 sees.store(own.len() as i32, Ordering::SeqCst);
             },
         );
-        let offshoot = offshoot.unwrap();
-        assert_ne!(offshoot.child().unwrap().pid, rustix::process::getpid());
-        assert!(offshoot.child().unwrap().ends_by(Instant::now() + PATIENCE));
+        let vm_child = vm_child.unwrap();
+        assert_ne!(vm_child.child().unwrap().pid, rustix::process::getpid());
+        assert!(vm_child.child().unwrap().ends_by(Instant::now() + PATIENCE));
         assert!(seen.load(Ordering::SeqCst) > 3, "it wrote where we read");
         // SAFETY: only asked whether it is open.
         let still_open = rustix::io::fcntl_getfd(unsafe { std::os::fd::BorrowedFd::borrow_raw(number) });
         assert!(still_open.is_ok(), "what it closed was its own");
-        offshoot.end();
+        vm_child.end();
     }
 
     #[test]
@@ -180,9 +180,9 @@ mod tests {
                 std::thread::yield_now();
             }
         };
-        let offshoot = start(Fresh::empty(), || (), allocate_for_ever).unwrap();
-        offshoot.child().unwrap();
-        offshoot.end();
+        let vm_child = start(Fresh::empty(), || (), allocate_for_ever).unwrap();
+        vm_child.child().unwrap();
+        vm_child.end();
         // Memory that it may have been using when it was killed is still ours to use.
         assert_eq!(vec![1u8; 1 << 16].iter().map(|byte| u32::from(*byte)).sum::<u32>(), 1 << 16);
     }

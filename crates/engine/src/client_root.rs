@@ -1,4 +1,4 @@
-//! Where the client's files come from, and the nest that it will run in.
+//! Where the client's files come from, and the sandbox that it will run in.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,40 +6,40 @@ use std::time::{Duration, Instant};
 use shorefast_image::store::{Held, Resolved};
 use shorefast_image::{Digest, Reference};
 use shorefast_sandbox::launch::Root as Files;
-use shorefast_sandbox::{Container, Nest};
+use shorefast_sandbox::{Container, Prepared};
 
 use crate::Host;
-use crate::error::{Error, Said};
+use crate::error::{Diagnostics, Error};
 use crate::plan::{ClientPlan, Root};
 
 #[derive(Debug)]
-pub struct Lodging {
-    pub nest: Nest,
-    pub house: House,
+pub struct ClientRoot {
+    pub prepared: Prepared,
+    pub root_files: RootFiles,
     /// Nobody removes the image while this is held, or while a record names it.
     pub held: Option<Held>,
 }
 
 #[derive(Debug)]
-pub enum House {
+pub enum RootFiles {
     Image(Resolved),
     /// With its name.
     Container(Container, String),
 }
 
 /// Gets what the plan names: an image, which may have to be fetched, or a container that runs.
-pub fn find(plan: &ClientPlan, host: &Host, nest: Nest) -> Result<Lodging, Error> {
+pub fn find(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<ClientRoot, Error> {
     match &plan.root {
         Root::Image(image) => {
             let mut image = obtain(image, host, plan.image_timeout)?;
             let held = image.held.take();
-            Ok(Lodging { nest, house: House::Image(image), held })
+            Ok(ClientRoot { prepared, root_files: RootFiles::Image(image), held })
         }
         Root::Container(selector) => {
             let deadline = Instant::now() + plan.timeout;
             let found = shorefast_runtimes::find(selector, deadline).map_err(Error::Container)?;
             let container = Container::of(found.pid, deadline).map_err(Error::Sandbox)?;
-            Ok(Lodging { nest, house: House::Container(container, found.to_string()), held: None })
+            Ok(ClientRoot { prepared, root_files: RootFiles::Container(container, found.to_string()), held: None })
         }
     }
 }
@@ -56,11 +56,13 @@ fn obtain(image: &Reference, host: &Host, within: Option<Duration>) -> Result<Re
     std::thread::spawn(move || answer.send(store.obtain(&image, network)));
     match arrives.recv_timeout(within) {
         Ok(resolved) => resolved.map_err(Error::Image),
-        Err(_) => Err(Error::Deadline { seconds: within.as_secs(), waiting_for: "the image has not arrived", said: Said::default() }),
+        Err(_) => {
+            Err(Error::Deadline { seconds: within.as_secs(), waiting_for: "the image has not arrived", said: Diagnostics::default() })
+        }
     }
 }
 
-impl House {
+impl RootFiles {
     pub fn digest(&self) -> Option<&Digest> {
         match self {
             Self::Image(image) => image.digest.as_ref(),
@@ -84,7 +86,7 @@ impl House {
     }
 
     /// The client has mounted: from here on it uses what its container may use.
-    pub fn move_in(&self, first: rustix::process::Pid) -> Result<(), Error> {
+    pub fn join_cgroups(&self, first: rustix::process::Pid) -> Result<(), Error> {
         match self {
             Self::Image(_) => Ok(()),
             Self::Container(container, _) => container.take_in(first).map_err(Error::Sandbox),

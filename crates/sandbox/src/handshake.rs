@@ -10,12 +10,12 @@ use shorefast_sys as sys;
 
 use crate::container::Joins;
 use crate::error::Error;
-use crate::letter;
 use crate::orders::{Descriptors, Orders};
+use crate::packet;
 
 /// From the sandbox.
 #[derive(Debug)]
-pub enum Word {
+pub enum Event {
     /// The empty root stands, in a mount namespace of its own.
     Standing,
     /// The user namespace stands; the ids have to be mapped and the source moved in.
@@ -46,16 +46,16 @@ pub fn pair() -> sys::Result<(OwnedFd, OwnedFd)> {
     sys::call(|| "socketpair(SOCK_SEQPACKET)".into(), pair)
 }
 
-pub fn say_ready(to: BorrowedFd<'_>) -> sys::Result<()> {
+pub fn send_ready(to: BorrowedFd<'_>) -> sys::Result<()> {
     say(to, &[READY])
 }
 
-pub fn say_failed(to: BorrowedFd<'_>, text: &str) {
-    // Nobody is left to hear of an error here; the silence itself is noticed.
+pub fn send_failed(to: BorrowedFd<'_>, text: &str) {
+    // Nobody is left to receive of an error here; the silence itself is noticed.
     let _ = say(to, &tagged(FAILED, text));
 }
 
-pub fn say_not_executed(to: BorrowedFd<'_>, text: &str) {
+pub fn send_not_executed(to: BorrowedFd<'_>, text: &str) {
     let _ = say(to, &tagged(NOT_EXECUTED, text));
 }
 
@@ -64,23 +64,23 @@ fn tagged(tag: u8, text: &str) -> Vec<u8> {
     [&[tag][..], b"    ", text.as_bytes()].concat()
 }
 
-pub fn say_standing(to: BorrowedFd<'_>) -> sys::Result<()> {
+pub fn send_standing(to: BorrowedFd<'_>) -> sys::Result<()> {
     say(to, &[STANDING])
 }
 
-pub fn say_filtered(to: BorrowedFd<'_>, listener: &OwnedFd) -> sys::Result<()> {
+pub fn send_filtered(to: BorrowedFd<'_>, listener: &OwnedFd) -> sys::Result<()> {
     sys::descriptors::send(to, &[FILTERED], &[listener.as_fd()])
 }
 
-pub fn say_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
+pub fn send_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptors) -> sys::Result<()> {
     let Descriptors { output_read, output_write, ring, joins } = descriptors;
-    letter::send(to, orders, [output_read, output_write, ring].into_iter().chain(joins.iter().flat_map(Joins::descriptors)))
+    packet::send(to, orders, [output_read, output_write, ring].into_iter().chain(joins.iter().flat_map(Joins::descriptors)))
 }
 
 /// In the sandbox: waits for the orders.
 pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
     sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
-    let (orders, mut fds): (Orders, _) = letter::receive(from)?;
+    let (orders, mut fds): (Orders, _) = packet::receive(from)?;
     let too_few = || sys::Error::new("recvmsg(orders)", rustix::io::Errno::PROTO);
     let mut next = || fds.next().ok_or_else(too_few);
     let (output_read, output_write, ring) = (next()?, next()?, next()?);
@@ -89,13 +89,13 @@ pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
 }
 
 /// After the word that all is there: what pid 1 will be.
-pub fn say_program(to: BorrowedFd<'_>, program: &OwnedFd) -> sys::Result<()> {
-    letter::send(to, &(), std::iter::once(program))
+pub fn send_program(to: BorrowedFd<'_>, program: &OwnedFd) -> sys::Result<()> {
+    packet::send(to, &(), std::iter::once(program))
 }
 
 /// In the sandbox: waits for it.
 pub fn take_program(from: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
-    let ((), mut fds) = letter::receive(from)?;
+    let ((), mut fds) = packet::receive(from)?;
     fds.next().ok_or_else(|| sys::Error::new("recvmsg(program)", rustix::io::Errno::PROTO))
 }
 
@@ -118,32 +118,32 @@ fn says_something(from: BorrowedFd<'_>) -> bool {
 }
 
 /// The next word, by `deadline`.
-pub fn hear(from: BorrowedFd<'_>, deadline: Instant) -> Result<Word, Error> {
+pub fn receive(from: BorrowedFd<'_>, deadline: Instant) -> Result<Event, Error> {
     sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
     let mut fds = [PollFd::new(&from, PollFlags::IN)];
     match rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timeout))) {
-        Ok(0) => Err(Error::Late),
+        Ok(0) => Err(Error::TimedOut),
         Ok(_) => take(from),
         Err(errno) => Err(Error::Start(sys::Error::new("poll(control)", errno))),
     }
 }
 
 /// The word that `poll` said is there.
-pub fn take(from: BorrowedFd<'_>) -> Result<Word, Error> {
+pub fn take(from: BorrowedFd<'_>) -> Result<Event, Error> {
     let mut buffer = [0u8; 4096];
     let (n, fds) = sys::descriptors::receive(from, &mut buffer).map_err(Error::Start)?;
     let fd = fds.into_iter().next();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_start().to_owned();
     match (&buffer[..n], fd) {
         ([], _) => Err(Error::Ended),
-        ([STANDING], _) => Ok(Word::Standing),
-        ([READY], _) => Ok(Word::Ready),
-        ([FILTERED], Some(listener)) => Ok(Word::Filtered(listener)),
-        ([a, b, c, d], _) => Ok(Word::HelperEnded(i32::from_ne_bytes([*a, *b, *c, *d]))),
-        ([FAILED, rest @ ..], _) => Ok(Word::Failed(text(rest))),
-        ([NOT_EXECUTED, rest @ ..], _) => Ok(Word::NotExecuted(text(rest))),
+        ([STANDING], _) => Ok(Event::Standing),
+        ([READY], _) => Ok(Event::Ready),
+        ([FILTERED], Some(listener)) => Ok(Event::Filtered(listener)),
+        ([a, b, c, d], _) => Ok(Event::HelperEnded(i32::from_ne_bytes([*a, *b, *c, *d]))),
+        ([FAILED, rest @ ..], _) => Ok(Event::Failed(text(rest))),
+        ([NOT_EXECUTED, rest @ ..], _) => Ok(Event::NotExecuted(text(rest))),
         _ => Err(Error::Ended),
     }
 }

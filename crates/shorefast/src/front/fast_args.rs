@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use lexopt::Arg::{Long, Short, Value};
 
 use crate::front::mount_words::MountArguments;
-use crate::front::patience::Patience;
 use crate::front::places::Places;
+use crate::front::timeout::Timeout;
 
 /// What else has a say in a mount, whoever is called for it.
 pub const VARIABLES: [&str; 7] = [
@@ -28,7 +28,7 @@ pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
         return None;
     }
     let (mut mount, mut words) = (MountArguments::default(), Vec::new());
-    let (mut root, mut run_dir, mut patience) = (None, None, None);
+    let (mut root, mut run_dir, mut timeout) = (None, None, None);
     let mut reader = lexopt::Parser::from_iter(arguments);
     while let Some(argument) = reader.next().ok()? {
         match argument {
@@ -41,7 +41,7 @@ pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
             Short('o') | Long("options") => mount.options.push(value(&mut reader)?.into_string().ok()?),
             Long("image") if mount.image.is_none() => mount.image = Some(value(&mut reader)?.into_string().ok()?),
             Long("client-file") if mount.client_file.is_none() => mount.client_file = Some(value(&mut reader)?.into()),
-            Long("timeout") if patience.is_none() => patience = Some(Patience::read(value(&mut reader)?.to_str()?)?),
+            Long("timeout") if timeout.is_none() => timeout = Some(Timeout::read(value(&mut reader)?.to_str()?)?),
             _ => return None,
         }
     }
@@ -49,7 +49,7 @@ pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
     if command != "mount" {
         return None;
     }
-    (mount.source, mount.target, mount.patience) = (source, target.into(), patience.unwrap_or_default());
+    (mount.source, mount.target, mount.timeout) = (source, target.into(), timeout.unwrap_or_default());
     let usual = Places::default();
     Some((Places { root: root.unwrap_or(usual.root), run_dir: run_dir.unwrap_or(usual.run_dir), ..usual }, mount))
 }

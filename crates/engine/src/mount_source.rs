@@ -2,17 +2,17 @@
 
 use std::os::fd::BorrowedFd;
 
-use shorefast_broker::{Broker, By, Mounted, Refusal, ServicesFailed, Witness};
+use shorefast_broker::{Broker, By, Mounted, Refusal, SelfMountObserver, ServicesFailed};
 
 use crate::error::Error;
 
 #[derive(Debug)]
-pub enum Maker<'a> {
+pub enum MountSource<'a> {
     Broker(Broker<'a>),
-    Client(Witness<'a>),
+    Client(SelfMountObserver<'a>),
 }
 
-impl Maker<'_> {
+impl MountSource<'_> {
     /// Readable when a call waits. `None`: nobody calls.
     pub fn listener(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -25,7 +25,7 @@ impl Maker<'_> {
     pub fn advance(&mut self) -> Result<(), Error> {
         match self {
             Self::Broker(broker) => broker.answer_next(),
-            Self::Client(witness) => witness.look(),
+            Self::Client(observer) => observer.look(),
         }
         .map_err(Error::Broker)
     }
@@ -33,7 +33,7 @@ impl Maker<'_> {
     pub fn mounted(&self) -> Option<&Mounted> {
         match self {
             Self::Broker(broker) => broker.mounted(),
-            Self::Client(witness) => witness.mounted(),
+            Self::Client(observer) => observer.mounted(),
         }
     }
 
@@ -41,7 +41,7 @@ impl Maker<'_> {
     pub fn hide(&self) -> Result<(), Error> {
         match self {
             Self::Broker(broker) => broker.hide(),
-            Self::Client(witness) => witness.hide(),
+            Self::Client(observer) => observer.hide(),
         }
         .map_err(Error::Broker)
     }
@@ -50,7 +50,7 @@ impl Maker<'_> {
     pub fn keep(self) {
         match self {
             Self::Broker(broker) => broker.keep(),
-            Self::Client(witness) => witness.keep(),
+            Self::Client(observer) => observer.keep(),
         }
     }
 
