@@ -1,20 +1,22 @@
-//! Tells the linker what to put side by side (see `cargo xtask hot`). It only makes mounts faster: a linker that does not read such
-//! scripts is not asked. And, for `cargo xtask hot`, asks it what it put where.
+//! For releases: tells the linker what to put side by side (`cargo xtask hot` writes that script), and asks it what it put where. An
+//! ordinary build has neither.
 
 use std::env;
 use std::path::Path;
 
 const MAP: &str = "SHOREFAST_LINK_MAP";
+const SCRIPT: &str = "SHOREFAST_LINK_SCRIPT";
 
 fn main() {
-    println!("cargo::rerun-if-changed=hot.ld");
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-env-changed={MAP}");
-    let script = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("hot.ld");
-    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
-        println!("cargo::rustc-link-arg-bins=-Wl,--script={}", script.display());
-        if let Some(map) = env::var_os(MAP) {
-            println!("cargo::rustc-link-arg-bins=-Wl,-Map={}", Path::new(&map).display());
+    for (variable, option) in [(MAP, "-Map"), (SCRIPT, "--script")] {
+        println!("cargo::rerun-if-env-changed={variable}");
+        if let Some(path) = env::var_os(variable) {
+            println!("cargo::rustc-link-arg-bins=-Wl,{option}={}", Path::new(&path).display());
         }
+    }
+    // A variable that stays the same may name a file that does not.
+    if let Some(script) = env::var_os(SCRIPT) {
+        println!("cargo::rerun-if-changed={}", Path::new(&script).display());
     }
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask hot`: what a mount executes, written down for the linker, which puts it side by side, in the order of first use.
 //!
 //! A mount uses half a megabyte of a program of eight, all over it. Every 64 KiB of it that are touched cost a page fault, and time
-//! again when the process ends. In: the static release, and what its linker says of it. Out: `crates/shorefast/hot.ld`.
+//! again when the process ends. In: the static release, and what its linker says of it. Out: a linker script for the next static
+//! release (`static_binary::LINK_SCRIPT`). It names functions as this compiler calls them, so it is made anew for each release and is not in git.
 
 mod functions;
 mod steps;
@@ -18,7 +19,7 @@ use shorefast_tests::{Client, Host, Root, Way};
 use crate::{process, setup, static_binary};
 use functions::Functions;
 
-const SCRIPT: &str = "crates/shorefast/hot.ld";
+const SCRIPT: &str = static_binary::LINK_SCRIPT;
 
 /// A FUSE client with a dedicated user, called as its users call it; and a kernel filesystem in a user namespace.
 const MOUNTS: [&str; 2] = ["bindfs", "tmpfs"];
