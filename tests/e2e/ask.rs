@@ -145,6 +145,26 @@ fn a_worker_that_is_killed_or_late_leaves_nothing() {
     host.assert_nothing_left();
 }
 
+/// A registry that accepts connections and says nothing.
+#[test]
+fn an_image_that_does_not_arrive_is_given_up_by_the_callers_deadline() {
+    let Some(host) = Host::new() else { return };
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let registry = silent.local_addr().expect("it has an address");
+    let request = Request {
+        image: Some(format!("docker://{registry}/client:latest")),
+        image_timeout: Some(Duration::from_millis(500)),
+        ..request(&Client::named("tmpfs"), "tmpfs", "none", &host.directory("target"))
+    };
+    let started = Instant::now();
+    let failure = workers(&host).ask(Operation::Mount(Box::new(request)), &[], soon()).result.expect_err("there is no image");
+    assert_eq!(failure.kind, Kind::Deadline, "{failure:?}");
+    assert!(failure.message.contains("the image has not arrived"), "{failure:?}");
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    host.shorefast(&["reconcile"]).succeeds();
+    host.assert_nothing_left();
+}
+
 /// The server's own file may be replaced by a newer version, or be a copy in memory without a name.
 #[test]
 fn workers_start_whatever_became_of_the_binarys_file() {

@@ -16,6 +16,7 @@ mod pull;
 mod reality;
 mod records;
 mod scale;
+mod workers;
 
 mod containers;
 mod crowd;
@@ -79,6 +80,8 @@ enum Part {
     Scale,
     /// list, inspect, umount and reconcile beside thousands of mounts
     Records,
+    /// A process that lives on asks for mounts: mounts per second, beside native ones
+    Workers,
     /// Reading and writing through a mount
     Data,
     /// Making an image of packages: shorefast, mmdebstrap
@@ -87,7 +90,8 @@ enum Part {
     Pull,
 }
 
-const PARTS: [Part; 8] = [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Records, Part::Data, Part::Packages, Part::Pull];
+const PARTS: [Part; 9] =
+    [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Records, Part::Workers, Part::Data, Part::Packages, Part::Pull];
 
 /// Beside what the tests need.
 const PACKAGES: [&str; 4] = ["fio", "podman", "runc", "time"];
@@ -158,6 +162,7 @@ fn measure_one(part: Part, n: usize) -> Result<ExitCode> {
         Part::Memory => memory::measure(&host),
         Part::Scale => scale::measure(&host, n),
         Part::Records => records::measure(&host, n),
+        Part::Workers => workers::measure(&host, n),
         Part::Data => data::measure(&host, n),
         Part::Packages => packages::measure(&host, n),
         Part::Pull => pull::measure(&host, n),
