@@ -29,7 +29,6 @@ use shorefast_sandbox::spec::Ids;
 
 use crate::error::Error;
 use crate::record::{MountId, Record, index_key};
-use files::{TRIES, is_on_disk};
 pub use starting::{Begun, Underway};
 pub use strays::Unreadable;
 
@@ -212,4 +211,13 @@ fn random() -> io::Result<(u16, u64)> {
             return Ok((slot, bits >> 16));
         }
     }
+}
+
+/// How often a step is repeated that lost a race against another process: always, as far as anybody will see.
+pub(crate) const TRIES: u32 = 100_000;
+
+/// Whether a power cut would leave something of it. A run directory is in memory nearly everywhere.
+pub(crate) fn is_on_disk(file: &fs::File) -> bool {
+    const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+    rustix::fs::fstatfs(file).is_ok_and(|filesystem| !IN_MEMORY.contains(&(filesystem.f_type as u32)))
 }

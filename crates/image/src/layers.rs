@@ -14,52 +14,19 @@ mod pax;
 mod sparse;
 mod decimal;
 mod limits;
+mod values;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead};
+use std::io::BufRead;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
 use crate::layers::limits::Budget;
 pub use crate::layers::limits::Limits;
-
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("cannot read it")]
-    Read(#[source] io::Error),
-    #[error("not a readable archive: {0}")]
-    Malformed(&'static str),
-    #[error("entry {path:?}")]
-    Entry { path: PathBuf, source: io::Error },
-    #[error("more than {limit} {what}")]
-    Limit { what: &'static str, limit: u64 },
-    #[error("cannot write to {path:?}")]
-    Root { path: PathBuf, source: io::Error },
-}
-
-/// What an archive means by its entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rules {
-    /// A layer of an image: `.wh.` names hide what the layers below hold.
-    Layer,
-    /// A whole root filesystem: every name is a name.
-    Plain,
-    /// Of a distribution: a directory in it may be a link to a directory here, as with merged /usr.
-    Package,
-}
-
-/// What came out of all layers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unpacked {
-    /// Content of files.
-    pub bytes: u64,
-    pub entries: u64,
-    /// Devices, FIFOs and types that nobody knows.
-    pub ignored: u64,
-}
+pub use crate::layers::values::{Error, Rules, Unpacked};
 
 /// A directory to which layers are applied, the lowest first.
 #[derive(Debug)]

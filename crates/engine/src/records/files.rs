@@ -8,10 +8,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, OFlags};
 
 use crate::error::Error;
-use crate::records::Records;
-
-/// Somebody else may always be faster, but not so often.
-pub(crate) const TRIES: u32 = 100_000;
+use crate::records::{Records, TRIES, is_on_disk};
 
 impl Records {
     /// May vanish again at any moment, for being empty.
@@ -62,10 +59,4 @@ fn create_complete(path: &Path, content: &[u8]) -> io::Result<fs::File> {
     }
     rustix::fs::linkat(&file, "", CWD, path, AtFlags::EMPTY_PATH)?;
     Ok(file)
-}
-
-/// Whether a power cut would leave something of it. A run directory is in memory nearly everywhere.
-pub(crate) fn is_on_disk(file: &fs::File) -> bool {
-    const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
-    rustix::fs::fstatfs(file).is_ok_and(|filesystem| !IN_MEMORY.contains(&(filesystem.f_type as u32)))
 }

@@ -16,8 +16,7 @@ use shorefast_sys as sys;
 use crate::error::Error;
 use crate::process::Process;
 use crate::record::{MountId, Record};
-use crate::records::files::TRIES;
-use crate::records::{Records, random};
+use crate::records::{Records, TRIES, random};
 use crate::text;
 
 /// A mount that is being made. Dropped: as if it had never been tried.

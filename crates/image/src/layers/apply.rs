@@ -15,7 +15,7 @@ use crate::layers::hide::{self, Brought, Hidden};
 use crate::layers::limits::Limits;
 use crate::layers::parents::{self, Parents};
 use crate::layers::sparse::Segment;
-use crate::layers::{Error, Rules, Unpacked};
+use crate::layers::values::{Error, Rules, Unpacked};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {

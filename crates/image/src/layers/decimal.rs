@@ -1,6 +1,6 @@
 //! Numbers as people write them, which extended headers and the maps of sparse files do, too.
 
-use crate::layers::Error;
+use crate::layers::values::Error;
 
 pub(crate) fn decimal(text: &[u8]) -> Result<u64, Error> {
     const WRONG: Error = Error::Malformed("a number that is none");

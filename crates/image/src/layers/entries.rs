@@ -8,8 +8,9 @@ use std::io::{self, BufRead, BufReader, Seek as _};
 
 use crate::layers::entry::{self, Block, Entry, Extensions, Kind, unsigned};
 use crate::layers::limits::{Budget, within};
+use crate::layers::pax;
 use crate::layers::sparse::{self, Segment};
-use crate::layers::{Error, pax};
+use crate::layers::values::Error;
 
 const BLOCK: u64 = 512;
 

@@ -5,8 +5,9 @@ use std::io::{self, ErrorKind};
 use rustix::fs::Timespec;
 
 use crate::layers::limits::{Limits, within};
+use crate::layers::pax;
 use crate::layers::sparse::{self, Segment};
-use crate::layers::{Error, pax};
+use crate::layers::values::Error;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {

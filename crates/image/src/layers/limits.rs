@@ -1,7 +1,7 @@
 //! How much an image may ask of this machine. Counted while it streams in: a bomb is refused when it
 //! reaches the limit, not when it is whole.
 
-use crate::layers::Error;
+use crate::layers::values::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Limits {

@@ -2,10 +2,10 @@
 
 use rustix::fs::Timespec;
 
-use crate::layers::Error;
 use crate::layers::decimal::decimal;
 use crate::layers::limits::{Limits, within};
 use crate::layers::sparse::{Segment, Sparse};
+use crate::layers::values::Error;
 
 /// Of a file's attributes, these survive: nothing else of an image should tell the kernel anything.
 const KEPT_XATTRS: &[u8] = b"user.";

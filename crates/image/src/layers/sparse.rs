@@ -1,7 +1,7 @@
 //! Files with holes: which parts of the file the archive holds.
 
-use crate::layers::Error;
 use crate::layers::decimal::decimal;
+use crate::layers::values::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {

@@ -4,6 +4,7 @@
 //! with Ctrl-C, by a kill, or at its end.
 
 pub mod server;
+pub mod failure;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,14 +17,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use shorefast_engine::record;
 use shorefast_engine::records::Records;
-use shorefast_engine::{Error, Kind, client};
+use shorefast_engine::{Error, client};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
 use shorefast_sandbox::spec::Ids;
 
+use crate::front::demo::failure::{Failure, failed};
 use crate::front::demo::server::{Ready, SERVER_IMAGE};
 use crate::front::places::Places;
-use crate::report;
 use crate::report::print;
 
 #[derive(Debug, Args)]
@@ -41,34 +42,6 @@ pub struct DemoArguments {
 pub struct Surroundings<'a> {
     pub places: &'a Places,
     pub images: Store,
-}
-
-/// Why the demo did not come to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    #[error(transparent)]
-    Engine(#[from] Error),
-    #[error("{what}: {source}")]
-    Step { what: String, source: std::io::Error },
-}
-
-impl From<shorefast_image::Error> for Failure {
-    fn from(error: shorefast_image::Error) -> Self {
-        Self::Engine(error.into())
-    }
-}
-
-impl Failure {
-    /// Says it, and gives the exit code.
-    pub fn report(&self) -> ExitCode {
-        match self {
-            Self::Engine(error) => report::failure(error),
-            Self::Step { .. } => {
-                report::say(&format!("shorefast demo: {self}"));
-                ExitCode::from(report::exit_code(Kind::Failed))
-            }
-        }
-    }
 }
 
 pub fn run(arguments: &DemoArguments, around: &Surroundings<'_>) -> ExitCode {
@@ -252,10 +225,6 @@ fn command(program: &str, arguments: &[&OsStr]) -> Result<(), Failure> {
 
 fn own_binary() -> std::path::PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())
-}
-
-fn failed(what: &str, source: std::io::Error) -> Failure {
-    Failure::Step { what: what.to_owned(), source }
 }
 
 fn shown(time: Duration) -> String {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shorefast_engine::records::Records;
 use shorefast_engine::{Error, images, text};
 use shorefast_image::store::{Image, Users};
-use shorefast_image::{Limits, Reference, Store};
+use shorefast_image::{Reference, Store};
 
 use crate::front::{build, show};
 use crate::report;
@@ -58,31 +58,6 @@ enum ImageCommand {
         #[arg(long)]
         json: bool,
     },
-}
-
-/// How large an image may be. Also for those that a mount gets.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Limits of images")]
-pub struct LimitArguments {
-    /// Refuse images that are larger, unpacked
-    #[arg(long, global = true, value_name = "SIZE", env = "SHOREFAST_MAX_IMAGE_SIZE", default_value = "16G", value_parser = shorefast_engine::definition::parse_size)]
-    max_image_size: u64,
-    /// Refuse images with more files
-    #[arg(long, global = true, value_name = "COUNT", env = "SHOREFAST_MAX_IMAGE_ENTRIES", default_value_t = Limits::default().entries)]
-    max_image_entries: u64,
-}
-
-impl Default for LimitArguments {
-    fn default() -> Self {
-        let Limits { bytes, entries, .. } = Limits::default();
-        Self { max_image_size: bytes, max_image_entries: entries }
-    }
-}
-
-impl LimitArguments {
-    pub fn limits(&self) -> Limits {
-        Limits { bytes: self.max_image_size, entries: self.max_image_entries, ..Limits::default() }
-    }
 }
 
 pub fn run(arguments: ImageArguments, store: &Store, records: &Records) -> Result<ExitCode, Error> {

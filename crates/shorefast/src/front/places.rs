@@ -11,7 +11,7 @@ use shorefast_image::Store;
 use shorefast_image::store::Network;
 
 use crate::front::enter_host;
-use crate::front::image::LimitArguments;
+use crate::front::image_limits::LimitArguments;
 use crate::front::progress;
 use crate::report;
 

@@ -21,7 +21,7 @@ use shorefast_sandbox::{Cgroup, Client, Spec};
 use shorefast_sys::ring::Log;
 use shorefast_sys::shim::Program;
 
-use crate::front::demo::{Failure, failed};
+use crate::front::demo::failure::{Failure, failed};
 
 /// The internal command: `__demo-server RUN_DIR ROOT`.
 pub const COMMAND: &str = "__demo-server";

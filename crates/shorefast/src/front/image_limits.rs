@@ -1,0 +1,29 @@
+//! How large images may be, as options of every command that may get one.
+
+use clap::Args;
+use shorefast_image::Limits;
+
+/// How large an image may be. Also for those that a mount gets.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits of images")]
+pub struct LimitArguments {
+    /// Refuse images that are larger, unpacked
+    #[arg(long, global = true, value_name = "SIZE", env = "SHOREFAST_MAX_IMAGE_SIZE", default_value = "16G", value_parser = shorefast_engine::definition::parse_size)]
+    max_image_size: u64,
+    /// Refuse images with more files
+    #[arg(long, global = true, value_name = "COUNT", env = "SHOREFAST_MAX_IMAGE_ENTRIES", default_value_t = Limits::default().entries)]
+    max_image_entries: u64,
+}
+
+impl Default for LimitArguments {
+    fn default() -> Self {
+        let Limits { bytes, entries, .. } = Limits::default();
+        Self { max_image_size: bytes, max_image_entries: entries }
+    }
+}
+
+impl LimitArguments {
+    pub fn limits(&self) -> Limits {
+        Limits { bytes: self.max_image_size, entries: self.max_image_entries, ..Limits::default() }
+    }
+}
