@@ -421,7 +421,7 @@ const UNHELD: &[&str] = &[
     "becomes-realtime", "traces-init", "reads-memory", "opens-memory", "lists-descriptors", "takes-descriptors",
     "compares-processes", "inspects-robust-list", "overwrites-init", "shares-session", "inherits-descriptors", "sets-up-io-uring",
     "handles-page-faults", "renames-host", "opens-by-handle", "watches-everything", "makes-block-devices", "makes-character-devices",
-    "writes-core-pattern", "writes-sysctls", "writes-image", "removes-from-image", "changes-image-attributes", "sets-inode-flags",
+    "writes-core-pattern", "writes-sysctls", "writes-image", "opens-image-devices", "removes-from-image", "changes-image-attributes", "sets-inode-flags",
     "links-image", "connects-abstract", "sends-abstract", "connects-any-abstract", "opens-raw-socket", "opens-packet-socket",
     "adds-interface", "adds-route", "adds-address", "sets-interface", "binds-low-ports", "forces-socket-options",
     "forges-credentials", "dumps-core", "fills-memory", "fills-scratch", "fills-processes", "fills-threads",

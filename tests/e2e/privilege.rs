@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use shorefast_tests::client::{Request, Way};
+use shorefast_tests::command::Running;
 use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
 use shorefast_tests::servers::Sshd;
@@ -42,6 +43,33 @@ fn no_process_has_a_capability_or_can_get_one() {
         assert_eq!(process.status("NoNewPrivs").as_deref(), Some("1"), "{}", process.describe());
         assert_eq!(process.status("Seccomp").as_deref(), Some("2"), "{}", process.describe());
     });
+}
+
+/// A service manager may leave its services capabilities that survive execve(2), where nobody takes them away.
+#[test]
+fn what_a_caller_left_inheritable_reaches_nobody() {
+    let Some(host) = Host::new() else { return };
+    let target = host.directory("target");
+    for keys in ["", "namespaces = { user = \"host\" }"] {
+        let client = Client::script(&host, "exec sleep 60", keys);
+        let request = Request::new(&client, "script", "none", &target);
+        let mut command = Command::new("setpriv");
+        command.args(["--inh-caps", "+sys_admin,+dac_override", "--ambient-caps", "+sys_admin,+dac_override"]);
+        command.arg(host.binary()).args(request.arguments(Way::Directory, &[]));
+        let mut mount = Running::start(command);
+        host.wait_for_client("sleep");
+        let processes = host.sandboxed();
+        let sets = |process: &Process| ["CapInh", "CapPrm", "CapEff", "CapAmb"].map(|set| process.status(set).unwrap_or_default());
+        let held: Vec<_> = processes.iter().map(|process| (process.describe(), sets(process))).collect();
+        mount.kill();
+        mount.finish();
+        host.shorefast(&["reconcile"]).succeeds();
+        host.assert_nothing_left();
+        assert!(held.len() >= 2, "{held:?}");
+        for (process, sets) in held {
+            assert!(sets.iter().all(|set| set == "0000000000000000"), "{keys}: {process} has {sets:?}");
+        }
+    }
 }
 
 #[test]

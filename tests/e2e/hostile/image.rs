@@ -34,6 +34,7 @@ pub(crate) fn make_image() -> PathBuf {
         mode(file, 0o666);
     }
     mode("etc/witness.d", 0o777);
+    make_device(&image.join("mnt/zero"));
     // In a sandbox the source of the mount is there; without one, the rows find the same.
     make_source(&image.join("shorefast/source"));
     image
@@ -52,10 +53,14 @@ pub(crate) fn make_source(source: &Path) {
     std::os::unix::fs::chown(source.join("theirs"), Some(1000), Some(1000)).expect("root may do that");
     mode("private", 0o700);
     mode(OPEN, 0o777);
-    let device = source.join("zero");
-    if !device.exists() {
-        mknodat(CWD, &device, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(1, 5)).expect("root may do that");
-        mode("zero", 0o666);
+    make_device(&source.join("zero"));
+}
+
+/// For everybody to open, were it not for the mount that it is on.
+fn make_device(place: &Path) {
+    if !place.exists() {
+        mknodat(CWD, place, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(1, 5)).expect("root may do that");
+        fs::set_permissions(place, fs::Permissions::from_mode(0o666)).expect("it is ours");
     }
 }
 

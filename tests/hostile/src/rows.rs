@@ -487,6 +487,7 @@ pub(crate) static ALL: &[Row] = &[
         "a file in the target before there is a mount; the host's directory must stay empty",
         files::writes_under_target,
     ),
+    batch("opens-image-devices", "a device node of the image", |_| files::opens_image_devices()),
     batch("removes-from-image", "files of the image moved and removed", |_| files::removes_from_image()),
     batch("changes-image-attributes", "mode, owner, times and attributes of the image's files", |_| files::changes_image_attributes()),
     batch("sets-inode-flags", "chattr on the image's files", |_| files::sets_inode_flags()),

@@ -89,6 +89,11 @@ pub(super) fn opens_proc_for_writing() -> Outcome {
     any_of(names, |name| opens_for_writing(&format!("/proc/{name}"), &[]))
 }
 
+/// An image may have some: whoever made it could have had any.
+pub(super) fn opens_image_devices() -> Outcome {
+    opens(&["/mnt/zero"], libc::O_RDONLY)
+}
+
 /// What can be changed about a file without writing to it, and what can be written.
 pub(super) fn writes_image() -> Outcome {
     first_harm([
