@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::table::Mutant;
+use super::table::{Change, Mutant};
 use crate::process;
 
 pub(super) struct Copy {
@@ -38,10 +38,14 @@ impl Copy {
         &self.place
     }
 
-    pub(super) fn plant(&self, mutant: &Mutant) -> Result<Planted> {
-        let file = self.place.join(&mutant.file);
+    pub(super) fn plant(&self, mutant: &Mutant) -> Result<Vec<Planted>> {
+        mutant.changes.iter().map(|change| self.make(change)).collect()
+    }
+
+    fn make(&self, change: &Change) -> Result<Planted> {
+        let file = self.place.join(&change.file);
         let original = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        fs::write(&file, mutant.apply(&original)?).with_context(|| format!("cannot write {}", file.display()))?;
+        fs::write(&file, change.apply(&original)?).with_context(|| format!("cannot write {}", file.display()))?;
         Ok(Planted { file, original })
     }
 }

@@ -11,11 +11,18 @@ pub(super) struct Mutant {
     pub(super) name: String,
     /// What an attacker or a user would gain or lose by it.
     pub(super) what: String,
+    /// More than one where either of two protections is enough.
+    pub(super) changes: Vec<Change>,
+    pub(super) caught: Caught,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Change {
     pub(super) file: String,
     /// Stands in the file exactly once.
-    pub(super) old: String,
-    pub(super) new: String,
-    pub(super) caught: Caught,
+    old: String,
+    new: String,
 }
 
 /// The tests that are run for a mutant.
@@ -41,6 +48,8 @@ struct Entry {
     file: String,
     old: String,
     new: String,
+    #[serde(default)]
+    also: Vec<Change>,
     test: Option<String>,
     unit: Option<String>,
 }
@@ -62,22 +71,23 @@ fn parse(text: &str) -> Result<Vec<Mutant>> {
 impl TryFrom<Entry> for Mutant {
     type Error = anyhow::Error;
 
-    fn try_from(Entry { name, what, file, old, new, test, unit }: Entry) -> Result<Self> {
+    fn try_from(Entry { name, what, file, old, new, also, test, unit }: Entry) -> Result<Self> {
         let caught = match (test, unit) {
             (Some(filter), None) => Caught::EndToEnd(filter),
             (None, Some(package)) => Caught::Unit(package),
             _ => anyhow::bail!("{name}: either `test` or `unit` says who should notice"),
         };
-        ensure!(old != new, "{name} changes nothing");
-        Ok(Self { name, what, file, old, new, caught })
+        let changes: Vec<_> = std::iter::once(Change { file, old, new }).chain(also).collect();
+        ensure!(changes.iter().all(|change| change.old != change.new), "{name} changes nothing");
+        Ok(Self { name, what, changes, caught })
     }
 }
 
-impl Mutant {
-    /// The file's text with the mutant in it.
+impl Change {
+    /// The file's text with the change in it.
     pub(super) fn apply(&self, text: &str) -> Result<String> {
         let found = text.matches(&self.old).count();
-        ensure!(found == 1, "{}: what it replaces stands {found} times in {}, not once", self.name, self.file);
+        ensure!(found == 1, "{:?} stands {found} times in {}, not once", self.old, self.file);
         Ok(text.replacen(&self.old, &self.new, 1))
     }
 }
@@ -94,9 +104,9 @@ mod tests {
         let text = fs::read_to_string(checkout.join(super::super::table_path())).expect("the table is in the checkout");
         let mutants = parse(&text).expect("the table is valid");
         assert!(mutants.len() >= 40, "{} mutants", mutants.len());
-        for mutant in mutants {
-            let text = fs::read_to_string(checkout.join(&mutant.file)).unwrap_or_else(|error| panic!("{}: {error}", mutant.file));
-            mutant.apply(&text).expect("it fits the source");
+        for change in mutants.iter().flat_map(|mutant| &mutant.changes) {
+            let text = fs::read_to_string(checkout.join(&change.file)).unwrap_or_else(|error| panic!("{}: {error}", change.file));
+            change.apply(&text).expect("it fits the source");
         }
     }
 }
