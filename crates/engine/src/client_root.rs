@@ -38,7 +38,7 @@ pub fn find(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Client
         Root::Container(selector) => {
             let deadline = Instant::now() + plan.timeout;
             let found = shorefast_runtimes::find(selector, deadline).map_err(Error::Container)?;
-            let container = Container::of(found.pid, deadline).map_err(Error::Sandbox)?;
+            let container = Container::of(found.pid).map_err(Error::Sandbox)?;
             Ok(ClientRoot { prepared, root_files: RootFiles::Container(container, found.to_string()), held: None })
         }
     }

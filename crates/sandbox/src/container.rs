@@ -3,15 +3,11 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
-use sys::bounded_call::{self, Bounded};
 
 use crate::cgroup::Groups;
 use crate::error::Error;
@@ -38,7 +34,7 @@ const OTHERS: &[&str] = &["net", "ipc", "uts", "cgroup"];
 
 impl Container {
     /// `pid`: its first process, as the runtime says.
-    pub fn of(pid: i32, deadline: Instant) -> Result<Self, Error> {
+    pub fn of(pid: i32) -> Result<Self, Error> {
         let gone = || Error::ContainerGone { pid };
         let process = Pid::from_raw(pid).ok_or_else(gone)?;
         let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty()).map_err(|_| gone())?;
@@ -54,7 +50,8 @@ impl Container {
             users: if is_ours("user") { None } else { Some(namespace("user")?) },
             root: outside(&maps, 0).ok_or(Error::NoContainer { pid })?,
             has_spare_user: outside(&maps, INIT_INSIDE).is_some(),
-            environment: environment(&environ(pid, deadline)?),
+            // No filesystem is asked: of files that are mapped there, the kernel shows nothing (4.17).
+            environment: environment(&fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()),
             groups: Groups::of(process).map_err(|_| gone())?,
             process: pidfd,
         };
@@ -126,19 +123,6 @@ impl Joins {
         (namespaces.len() == outline.namespaces).then_some(Self { process, namespaces, users })
     }
 }
-
-/// What a process has as its environment is its memory, which may be a file of anybody's filesystem, mapped. Empty: it has none to show.
-fn environ(pid: i32, deadline: Instant) -> Result<Vec<u8>, Error> {
-    let path = format!("/proc/{pid}/environ");
-    match bounded_call::read(Path::new(&path), LARGEST_ENVIRONMENT, deadline) {
-        Bounded::Done(bytes) => Ok(bytes),
-        Bounded::Failed(_) => Ok(Vec::new()),
-        Bounded::TimedOut => Err(Error::ContainerFiles(sys::Error::new(format!("read({path:?})"), Errno::TIMEDOUT))),
-    }
-}
-
-/// As much as the kernel lets anybody pass to a program.
-const LARGEST_ENVIRONMENT: usize = 6 << 20;
 
 fn inode(path: &str) -> Option<u64> {
     fs::metadata(path).ok().map(|metadata| metadata.ino())
