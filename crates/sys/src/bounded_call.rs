@@ -654,6 +654,21 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn what_is_below_a_directory_stays_below_it() {
+        let proc = std::fs::File::open("/proc").unwrap();
+        assert!(matches!(filesystem_of(proc.as_fd(), in_time()), Bounded::Done(0x9fa0)));
+        let open = |path: &str| open_below(proc.as_fd(), Path::new(path), OFlags::PATH, in_time()).or_timed_out(String::new);
+        // Absolute, and above it: its own.
+        for path in ["version", "/version", "../version", "self/status"] {
+            let file = open(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert!(matches!(filesystem_of(file.as_fd(), in_time()), Bounded::Done(0x9fa0)), "{path}");
+        }
+        let why_not = |path| open(path).unwrap_err().errno();
+        assert_eq!((why_not("self/root/etc"), why_not("nosuch")), (Errno::LOOP, Errno::NOENT));
+    }
+
     #[test]
     fn nobody_is_sent_to_a_filesystem_in_memory() {
         let dev = rustix::fs::open("/dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
