@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value;
 use shorefast_tests::client::Request;
+use shorefast_tests::command::Ran;
 use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
-use shorefast_tests::{Client, Host, command, mountinfo, wait};
+use shorefast_tests::{Client, Host, Way, command, mountinfo, wait};
 
 fn bindfs(host: &Host, target: &str) -> PathBuf {
     bindfs_with(host, target, &Client::named("bindfs"))
@@ -152,5 +153,101 @@ fn a_client_with_the_same_ids_in_another_run_directory_is_left_alone() {
     host.shorefast(&["--run-dir", text(&other_run), "reconcile"]).succeeds();
     assert_serves(&target);
     host.shorefast(&["umount", text(&target)]).succeeds();
+    host.assert_nothing_left();
+}
+
+/// As many as there are sandboxes at a time (`spec::Ids::SLOTS`).
+const SLOTS: u16 = 32_766;
+
+/// All slots of a run directory but one are taken by mounts that this process makes.
+fn take_all_slots_but(run: &Path, free: u16) {
+    let starting = run.join("starting");
+    fs::create_dir_all(&starting).expect("a test's own directory");
+    let stat = fs::read_to_string("/proc/self/stat").expect("a process has one");
+    let started = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)).and_then(|ticks| ticks.parse::<u64>().ok());
+    let maker = serde_json::json!({ "owner": { "pid": std::process::id(), "started": started.expect("a number") } });
+    let model = run.join("model");
+    fs::write(&model, maker.to_string()).expect("a test's own directory");
+    for slot in (0..SLOTS).filter(|slot| *slot != free) {
+        fs::hard_link(&model, starting.join(format!("m{slot:04x}"))).expect("a test's own directory");
+    }
+    fs::remove_file(model).expect("it is there");
+}
+
+/// A tmpfs at `target`, recorded in `run`.
+fn tmpfs_recorded_in(host: &Host, run: &Path, target: &Path, timeout: &str) -> Ran {
+    let client = Client::named("tmpfs");
+    let words = Request::new(&client, "tmpfs", "none", target).arguments(Way::Directory, &["--timeout", timeout]);
+    host.shorefast(&[vec!["--run-dir".into(), run.into()], words].concat())
+}
+
+#[test]
+fn without_a_free_slot_a_mount_fails_in_time_and_the_last_free_one_is_found() {
+    const FREE: u16 = 0x1a2b;
+    let Some(host) = Host::new() else { return };
+    let (other_run, target) = (host.directory("other-run"), host.directory("target"));
+    take_all_slots_but(&other_run, FREE);
+    let last = other_run.join(format!("starting/m{FREE:04x}"));
+    let mount = |timeout: &str| tmpfs_recorded_in(&host, &other_run, &target, timeout);
+    mount("20s").succeeds();
+    let record =
+        fs::read_dir(&other_run).expect("it is ours").flatten().find(|entry| entry.path().extension().is_some_and(|end| end == "json"));
+    let record = record.expect("a mount has a record").file_name();
+    assert!(record.to_string_lossy().starts_with(&format!("m{FREE:04x}-")), "{record:?}");
+    host.shorefast(&["--run-dir", text(&other_run), "umount", text(&target)]).succeeds();
+
+    fs::hard_link(other_run.join("starting/m0000"), last).expect("it is ours");
+    let started = std::time::Instant::now();
+    mount("2s").exits(2).says("no free id was found");
+    assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(mountinfo::at(&target).is_empty());
+    fs::remove_dir_all(&other_run).expect("it is ours");
+    host.assert_nothing_left();
+}
+
+#[test]
+fn ids_that_processes_of_another_run_directory_have_are_not_given_again() {
+    let Some(host) = Host::new() else { return };
+    let served = bindfs(&host, "served");
+    let id = id_of(&host, &served);
+    let slot = u16::from_str_radix(&id[1..5], 16).expect("an id names its slot");
+    let (other_run, target) = (host.directory("other-run"), host.directory("target"));
+    take_all_slots_but(&other_run, slot);
+    let mount = || tmpfs_recorded_in(&host, &other_run, &target, "20s");
+    mount().exits(2).says("no free id was found");
+    host.shorefast(&["umount", text(&served)]).succeeds();
+    // They are free once somebody has reaped the sandbox's first process.
+    wait::until("the ids to be free again", || (mount().code == Some(0)).then_some(()));
+    host.shorefast(&["--run-dir", text(&other_run), "umount", text(&target)]).succeeds();
+    fs::remove_dir_all(&other_run).expect("it is ours");
+    host.assert_nothing_left();
+}
+
+/// The power cut: what is on the disk by the time that `mount` has returned, and nothing else.
+#[test]
+fn a_record_on_disk_survives_a_power_cut() {
+    let Some(host) = Host::new() else { return };
+    if !Path::new("/dev/loop-control").exists() {
+        return println!("left out: this kernel has no loop devices");
+    }
+    let (disk, run, target) = (host.file("disk", ""), host.directory("run-on-disk"), host.directory("target"));
+    command::run(&["truncate", "--size=64M", text(&disk)]);
+    command::run(&["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", text(&disk)]);
+    command::run(&["mount", "-o", "loop", text(&disk), text(&run)]);
+    command::run(&["sync", "--file-system", text(&run)]);
+    tmpfs_recorded_in(&host, &run, &target, "20s").succeeds();
+    let after = disk.with_file_name("disk-after-the-power-cut");
+    fs::copy(&disk, &after).expect("a disk can be copied");
+
+    let found = host.directory("found");
+    command::run(&["mount", "-o", "loop", text(&after), text(&found)]);
+    let entries: Vec<PathBuf> = fs::read_dir(&found).expect("it can be read").flatten().map(|entry| entry.path()).collect();
+    let record = entries.iter().find(|path| path.extension().is_some_and(|end| end == "json"));
+    let record = fs::read(record.unwrap_or_else(|| panic!("the record is lost: {entries:?}"))).expect("it can be read");
+    let record: Value = serde_json::from_slice(&record).expect("a whole record");
+    assert_eq!(record["target"], text(&target));
+    command::run(&["umount", text(&found)]);
+    host.shorefast(&["--run-dir", text(&run), "umount", text(&target)]).succeeds();
+    command::run(&["umount", text(&run)]);
     host.assert_nothing_left();
 }

@@ -106,7 +106,7 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
     // An image may have taken minutes to arrive; what the caller limits is the mount.
     let deadline = Instant::now() + plan.timeout;
 
-    let begun = records.begin(root_files.digest(), Some(&underway(plan, &root_files)))?;
+    let begun = records.begin(root_files.digest(), Some(&underway(plan, &root_files)), deadline)?;
     drop(held);
     kill_point::pass(Point::RecordBegun);
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);

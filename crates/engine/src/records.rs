@@ -18,6 +18,7 @@ mod strays;
 mod starting;
 mod files;
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -65,9 +66,9 @@ impl Records {
     pub fn scan(&self) -> Result<Scan, Error> {
         let names = self.names(&self.directory)?;
         let unfinished = self.unfinished()?;
-        let is_unfinished = |id: &str| unfinished.iter().any(|(other, _)| other == id);
+        let unfinished: HashSet<_> = unfinished.iter().map(|(id, _)| id.as_str()).collect();
         let mut scan = Scan::default();
-        for id in names.iter().filter_map(|name| name.strip_suffix(".json")).filter(|id| !is_unfinished(id)) {
+        for id in names.iter().filter_map(|name| name.strip_suffix(".json")).filter(|id| !unfinished.contains(id)) {
             match self.get(id) {
                 Ok(record) => scan.records.extend(record),
                 Err(Error::Record { path, source }) => scan.unreadable.push(Unreadable { path, why: source.to_string() }),

@@ -22,6 +22,7 @@ pub mod landlock;
 pub mod fuse;
 pub mod privilege;
 pub mod inherited;
+pub mod claim;
 pub mod signals;
 pub mod descriptors;
 pub mod ring;

@@ -6,17 +6,19 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use shorefast_image::Digest;
 use shorefast_sandbox::members;
 use shorefast_sandbox::spec::Ids;
 use shorefast_sys as sys;
+use sys::claim::Claim;
 
 use crate::error::Error;
 use crate::process::Process;
 use crate::record::{MountId, Record};
-use crate::records::{Records, TRIES, random};
+use crate::records::{Records, random};
 use crate::text;
 
 /// A mount that is being made. Dropped: as if it had never been tried.
@@ -31,6 +33,8 @@ pub struct Begun<'a> {
     /// Where the last record is found by its mount.
     indexed: RefCell<Option<MountId>>,
     done: bool,
+    /// Until the sandbox's processes are there to be seen by others; it does no harm for longer.
+    _claim: Option<Claim>,
 }
 
 impl Begun<'_> {
@@ -95,32 +99,52 @@ impl Starting {
 
 impl Records {
     /// Takes a free id, and with it ids of the host that no other sandbox has.
-    pub fn begin(&self, digest: Option<&Digest>, mount: Option<&Underway>) -> Result<Begun<'_>, Error> {
-        let owner = Process::own();
-        for _ in 0..TRIES {
-            let (slot, nonce) = random().map_err(|error| self.error(error))?;
-            let (id, ids) = (format!("m{slot:04x}-{nonce:012x}"), Ids::of_slot(slot));
-            // Also one that another run directory has, or one that this one has forgotten.
-            if members::is_anybody(ids) {
-                continue;
+    pub fn begin(&self, digest: Option<&Digest>, mount: Option<&Underway>, deadline: Instant) -> Result<Begun<'_>, Error> {
+        let (first, nonce) = random().map_err(|error| self.error(error))?;
+        let starting = Starting {
+            id: None,
+            owner: Process::own(),
+            digest: digest.copied(),
+            boot: sys::process::boot_id().to_owned(),
+            mount: mount.cloned(),
+        };
+        for slot in (first..Ids::SLOTS).chain(0..first) {
+            if Instant::now() >= deadline {
+                return Err(self.error(io::Error::new(ErrorKind::TimedOut, "no free id was found in time")));
             }
-            let starting = Starting {
-                id: Some(id.clone()),
-                owner,
-                digest: digest.copied(),
-                boot: sys::process::boot_id().to_owned(),
-                mount: mount.cloned(),
-            };
-            let content = serde_json::to_vec(&starting).map_err(|error| self.error(error.into()))?;
-            match self.create(&self.starting(&id), &content) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                result => drop(result.map_err(|error| self.error(error))?),
+            if let Some(begun) = self.begin_in(slot, nonce, &starting, deadline).map_err(|error| self.error(error))? {
+                return Ok(begun);
             }
-            let log = self.create(&self.log(&id), b"");
-            let log = log.inspect_err(|_| drop(fs::remove_file(self.starting(&id)))).map_err(|error| self.error(error))?.into();
-            return Ok(Begun { records: self, ids, digest: starting.digest, id, log, indexed: RefCell::default(), done: false });
         }
         Err(self.error(io::Error::new(ErrorKind::AlreadyExists, "no free id was found: too many clients run on this host")))
+    }
+
+    /// `None`: somebody has the slot.
+    fn begin_in(&self, slot: u16, nonce: u64, starting: &Starting, deadline: Instant) -> io::Result<Option<Begun<'_>>> {
+        let (id, ids) = (format!("m{slot:04x}-{nonce:012x}"), Ids::of_slot(slot));
+        if self.is_unfinished(&id) {
+            return Ok(None);
+        }
+        // Another run directory may be about to take it. Where the kernel has no keys for us, the look below has to do.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let claim = match Claim::make(&format!("shorefast-slot-{slot:04x}"), left) {
+            Ok(None) => return Ok(None),
+            Ok(claim) => claim,
+            Err(_) => None,
+        };
+        // Not before it is claimed: whoever had the claim has processes by now. Also of another run directory, or of a mount that this one
+        // has forgotten.
+        if members::is_anybody(ids) {
+            return Ok(None);
+        }
+        let content = serde_json::to_vec(&Starting { id: Some(id.clone()), ..starting.clone() })?;
+        match self.create(&self.starting(&id), &content) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            result => drop(result?),
+        }
+        let log = self.create(&self.log(&id), b"").inspect_err(|_| drop(fs::remove_file(self.starting(&id))))?.into();
+        let indexed = RefCell::default();
+        Ok(Some(Begun { records: self, ids, digest: starting.digest, id, log, indexed, done: false, _claim: claim }))
     }
 
     /// Whether somebody is making a mount.
@@ -196,12 +220,17 @@ impl Records {
 mod tests {
     use super::*;
     use crate::record::ids_of;
+    use std::time::Duration;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
 
     #[test]
     fn what_was_begun_and_dropped_never_was() {
         let directory = tempfile::tempdir().unwrap();
         let records = Records::at(directory.path().join("run"));
-        drop(records.begin(None, None).unwrap());
+        drop(records.begin(None, None, soon()).unwrap());
         assert!(!directory.path().join("run").exists());
     }
 
@@ -209,7 +238,7 @@ mod tests {
     fn a_live_maker_is_not_disturbed_and_a_dead_one_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let records = Records::at(directory.path());
-        let begun = records.begin(None, None).unwrap();
+        let begun = records.begin(None, None, soon()).unwrap();
         assert_eq!(records.abandoned().unwrap(), [""; 0]);
         let dead = Starting {
             id: Some(begun.id.clone()),
@@ -226,12 +255,52 @@ mod tests {
     fn an_id_names_its_slot() {
         let directory = tempfile::tempdir().unwrap();
         let records = Records::at(directory.path());
-        let begun = records.begin(None, None).unwrap();
+        let begun = records.begin(None, None, soon()).unwrap();
         assert_eq!(ids_of(&begun.id), Some(begun.ids));
         for id in ["", "m", "x0001", "mffff", "m0001.json", "../m0001", "m1-0", "m0001-", "m0001-x", "m00011-0"] {
             assert_eq!(ids_of(id), None, "{id}");
         }
         // Of an earlier build.
         assert_eq!(ids_of("m0001"), Some(Ids::of_slot_before(1)));
+    }
+
+    fn slot_of(id: &str) -> u16 {
+        u16::from_str_radix(&id[1..5], 16).unwrap()
+    }
+
+    fn of_nobody() -> Starting {
+        Starting { id: None, owner: None, digest: None, boot: String::new(), mount: None }
+    }
+
+    #[test]
+    fn a_slot_that_another_run_directory_is_about_to_use_is_left_alone() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (here, there) = (Records::at(here.path()), Records::at(there.path()));
+        let begun = here.begin(None, None, soon()).unwrap();
+        let slot = slot_of(&begun.id);
+        assert!(there.begin_in(slot, 1, &of_nobody(), soon()).unwrap().is_none(), "two sandboxes with the same ids");
+        drop(begun);
+        assert!(there.begin_in(slot, 1, &of_nobody(), soon()).unwrap().is_some(), "nobody has it any more");
+    }
+
+    #[test]
+    fn a_slot_of_an_unfinished_mount_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::at(directory.path());
+        let begun = records.begin(None, None, soon()).unwrap();
+        let slot = slot_of(&begun.id);
+        let started = records.starting(&begun.id);
+        let content = fs::read(&started).unwrap();
+        drop(begun);
+        fs::create_dir_all(started.parent().unwrap()).unwrap();
+        fs::write(&started, content).unwrap();
+        assert!(records.begin_in(slot, 1, &of_nobody(), soon()).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_search_for_a_slot_ends_with_the_time_for_the_mount() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = Records::at(directory.path()).begin(None, None, Instant::now()).unwrap_err();
+        assert!(matches!(error, Error::Record { source, .. } if source.kind() == ErrorKind::TimedOut));
     }
 }

@@ -21,7 +21,7 @@ use crate::services::{pipes, profile, rpc, state};
 
 /// Starts it and writes its record: from then on its keeper looks after it. `deaths`: when it died before.
 pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Instant) -> Result<Running, Error> {
-    let begun = records.begin(service.digest.as_ref(), None)?;
+    let begun = records.begin(service.digest.as_ref(), None, deadline)?;
     let boot = prepare(records, service, &begun)?;
     let program = sys::shim::Program::default();
     let cgroup = Cgroup::default();

@@ -58,12 +58,12 @@ pub fn run(run_dir: &Path, root: &Path) -> ExitCode {
 fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let records = Records::at(run_dir);
     let image = Store::at(root).obtain(&SERVER_IMAGE.parse()?, Network::Forbidden)?;
-    let begun = records.begin(image.digest.as_ref(), None)?;
+    let deadline = Instant::now() + START;
+    let begun = records.begin(image.digest.as_ref(), None, deadline)?;
     drop(image.held);
     let port = free_port().map_err(|source| failed("cannot find a free port", source))?;
     let program = Program::default();
-    let around =
-        LaunchContext { ids: begun.ids, cgroup: &Cgroup::default(), log: &begun.log, program: &program, deadline: Instant::now() + START };
+    let around = LaunchContext { ids: begun.ids, cgroup: &Cgroup::default(), log: &begun.log, program: &program, deadline };
     let spec = spec(port);
     let prepared = shorefast_sandbox::prepare(spec.shape()).map_err(Error::Sandbox)?;
     // With nobody listening, whatever it would mount is refused.
