@@ -215,6 +215,25 @@ fn a_client_that_dies_while_covered_leaves_a_mount_that_is_still_ours() {
     host.assert_nothing_left();
 }
 
+/// Should the record of such a mount be lost, nobody would know of the groups.
+#[test]
+fn a_client_that_dies_while_covered_leaves_no_control_groups() {
+    let Some(host) = Host::new() else { return };
+    let (source, target) = (host.directory("source"), host.directory("target"));
+    let definition = fs::read_to_string(&Client::named("bindfs").definition).expect("a definition can be read");
+    let client = Client::defined(&host, "bindfs", &format!("{definition}limits = {{ memory = \"256M\", pids = 64 }}\n"));
+    Request::new(&client, "bindfs", &source, &target).sandboxed(&host).succeeds();
+    let groups: Vec<PathBuf> = serde_json::from_value(the_record(&host)["cgroup"].clone()).expect("a record names its groups");
+    assert!(!groups.is_empty() && groups.iter().all(|group| group.is_dir()), "{groups:?}");
+    foreign(&target);
+    daemon(&host.list()[0]).signal(Signal::KILL);
+    wait::until("the groups to go", || groups.iter().all(|group| !group.exists()).then_some(()));
+    assert_eq!((&host.list()[0]["state"], &host.list()[0]["covered"]), (&Value::from("dead"), &Value::from(true)));
+    unmount_foreign(&target);
+    host.shorefast(&["reconcile"]).succeeds();
+    host.assert_nothing_left();
+}
+
 #[test]
 fn a_moved_mount_is_shown_and_unmounted_where_it_is_now() {
     let Some(host) = Host::new() else { return };

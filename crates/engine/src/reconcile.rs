@@ -144,7 +144,7 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
         // No record: the maker is dead or about to be, whatever /proc still says.
         None if services::is_one(records, id) => return services::ended(records, id),
         None => undo(records, id, None),
-        Some(record) if record.keep_dead && state::of(&record) == Some(State::Dead) => {}
+        Some(record) if record.keep_dead && state::of(&record) == Some(State::Dead) => remove_cgroup(&record.cgroup),
         Some(record) => _ = clean_up(records, &record),
     }
     Ok(())
@@ -156,10 +156,14 @@ pub fn clean_up(records: &Records, record: &Record) -> bool {
     if record.is_of_this_boot() {
         let has_ended = end_client(record);
         let _lock = records.lock(&record.id, Instant::now() + DETACH_WITHIN);
-        if !detach(record) || !has_ended {
+        let is_detached = detach(record);
+        // Also where the mount has to stay: nobody but its record knows of the groups.
+        if has_ended {
+            remove_cgroup(&record.cgroup);
+        }
+        if !is_detached || !has_ended {
             return false;
         }
-        remove_cgroup(&record.cgroup);
     }
     records.remove(&record.id);
     if record.uses_services {
