@@ -94,6 +94,18 @@ impl Group {
         ["sh", "-c", &script, "sh"].map(str::to_owned).into()
     }
 
+    /// In this mount namespace, the group is the root of every hierarchy of version 1: what is made there is below it, and what others on
+    /// this machine make is not to be seen. Not of version 2, where a group that hands down controllers can hold no process.
+    pub fn as_root(&self) -> AsRoot {
+        let first_version = self.directories.iter().filter(|directory| directory.join("cgroup.clone_children").exists());
+        let pairs = first_version.filter_map(|directory| Some((directory, directory.parent()?.to_owned())));
+        let cover = |(directory, hierarchy): (&PathBuf, PathBuf)| {
+            rustix::mount::mount_bind(directory, &hierarchy).unwrap_or_else(|error| panic!("cannot bind {}: {error}", directory.display()));
+            hierarchy
+        };
+        AsRoot { hierarchies: pairs.map(cover).collect() }
+    }
+
     pub fn holds(&self, process: &Process) -> bool {
         let membership = fs::read_to_string(process.file("cgroup")).unwrap_or_default();
         membership.lines().any(|line| line.ends_with(&format!("/{}", self.name)))
@@ -105,6 +117,20 @@ impl Group {
             for pid in fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default().lines() {
                 Process { pid: pid.parse().expect("a number") }.signal(rustix::process::Signal::KILL);
             }
+        }
+    }
+}
+
+/// Dropped: the whole of each hierarchy is seen again.
+#[derive(Debug)]
+pub struct AsRoot {
+    hierarchies: Vec<PathBuf>,
+}
+
+impl Drop for AsRoot {
+    fn drop(&mut self) {
+        for hierarchy in &self.hierarchies {
+            let _ = rustix::mount::unmount(hierarchy, rustix::mount::UnmountFlags::DETACH);
         }
     }
 }

@@ -98,6 +98,9 @@ fn on_a_host(args: &Args, body: impl FnOnce(&Host, &Scene)) -> Result<Vec<String
         None => Host::new(),
     };
     let host = host.ok_or_else(|| anyhow!("this machine is not set up for it"))?;
+    // Others may be at work on this machine: their control groups are none of ours.
+    let groups = shorefast_tests::cgroups::Group::make();
+    let _seen = groups.as_root();
     let scene = Scene::set(&host);
     host.settle();
     body(&host, &scene);
