@@ -1,4 +1,6 @@
-//! Resource limits: one control group per client, in whatever hierarchy the host has.
+//! Resource limits: one cgroup per client, in whichever hierarchies (v1, v2 or both) the host has. Takes [`Limits`] or
+//! a pid, and changes files of the cgroup filesystems. Runs in the launching process, and in the process that cleans
+//! up.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,28 +15,27 @@ use sys::process::Fork;
 
 use crate::error::Error;
 
-/// What a client may use. Nothing said: no group is made.
+/// What a client may use. If no limit is set, no cgroup is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Limits {
     pub memory_bytes: Option<u64>,
     pub processes: Option<u64>,
-    /// Processors, such as 0.5.
+    /// CPUs, such as 0.5.
     pub processors: Option<f64>,
 }
 
-/// A client's groups: one directory with cgroup v2, one per controller with v1. Dropped: removed.
+/// A client's cgroups: one directory with cgroup v2, one per controller with v1. [`Cgroup::remove`] removes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cgroup {
     directories: Vec<PathBuf>,
 }
 
-/// All groups stand below a directory of this name, which goes when the last group goes.
+/// All cgroups are below a directory of this name, which is removed with the last of them.
 const PARENT: &str = "shorefast";
-/// Microseconds; the kernel's default.
+/// In microseconds: the kernel's default.
 const CPU_PERIOD: u64 = 100_000;
 
-/// A file to write in a controller's directory.
 struct Setting {
     controller: &'static str,
     v1: &'static str,
@@ -68,7 +69,7 @@ impl Limits {
 }
 
 impl Cgroup {
-    /// Makes the groups of the client `id`.
+    /// Creates the cgroups of the client `id`.
     pub fn create(id: &str, limits: &Limits) -> Result<Self, Error> {
         let mut cgroup = Self::default();
         if limits.is_none() {
@@ -82,9 +83,9 @@ impl Cgroup {
         made.map(|()| cgroup)
     }
 
-    /// The groups that a client of this id may have, for clean-up when nothing else is known.
+    /// The cgroups that a client of this id may have, for clean-up when its record is lost.
     pub fn find(id: &str) -> Self {
-        // Also those that are not there: a parent may be, made just before a kill.
+        // Including those that do not exist: their parent may, if its creator was killed right after creating it.
         let directories = hierarchies().into_iter().map(|hierarchy| hierarchy.mount_point.join(PARENT).join(id));
         Self { directories: directories.collect() }
     }
@@ -118,7 +119,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Puts a process into the groups, and with it all that it starts from now on.
+    /// Moves a process into the cgroups. Everything it starts from now on is in them, too.
     pub fn admit(&self, pid: Pid) -> Result<(), Error> {
         let admit = |directory: &PathBuf| {
             let path = directory.join("cgroup.procs");
@@ -127,7 +128,7 @@ impl Cgroup {
         self.directories.iter().try_for_each(admit)
     }
 
-    /// Removes the groups; true when none is left. Only rmdir: a group with processes stays.
+    /// Removes the cgroups; true when none is left. Uses rmdir only: a cgroup that contains processes stays.
     pub fn remove(&self) -> bool {
         let gone = |path: &PathBuf| match fs::remove_dir(path) {
             Ok(()) => true,
@@ -135,25 +136,27 @@ impl Cgroup {
         };
         let all_gone = self.directories.iter().filter(|directory| !gone(directory)).count() == 0;
         for parent in self.directories.iter().filter_map(|directory| directory.parent()) {
-            // Other clients' groups may still be in it.
+            // Fails while it contains cgroups of other clients.
             let _ = fs::remove_dir(parent);
         }
         all_gone
     }
 }
 
-/// Does `work`, and all that it starts, outside whatever groups the caller of this program is in: a service's end must not be the end
-/// of a mount that it asked for. As far as the hierarchies here can be written to. Gives the exit code of `work`. The process must have one thread.
+/// Runs `work`, and everything it starts, outside the cgroups of this program's caller: when systemd stops a service,
+/// it kills the service's cgroup, and a mount that the service asked for must survive that. Best effort: hierarchies
+/// that are not writable here are left alone. Returns the exit code of `work`. The process must have one thread.
 ///
-/// Before the kernel moves a process, it waits for an RCU grace period, some ten milliseconds. A thread that moves itself does not; that is
-/// for v1. With v2, a new process is started where it belongs: `work` is done by a child, which ends with this process.
+/// Moving another process makes the kernel wait for an RCU grace period, some ten milliseconds. A thread that moves
+/// itself does not wait; v1 uses that. With v2, a child is created directly in the target cgroup (CLONE_INTO_CGROUP)
+/// and runs `work`; it is killed when this process dies.
 pub fn run_outside_callers(work: impl FnOnce() -> u8) -> u8 {
     sys::process::assert_single_threaded();
     let membership = fs::read_to_string("/proc/thread-self/cgroup").unwrap_or_default();
     let (mut known, mut unified) = (None, None);
     for (controllers, _) in membership.lines().filter_map(self::membership).filter(|(_, path)| *path != "/") {
         let hierarchies = known.get_or_insert_with(hierarchies);
-        // The root of a hierarchy may hold processes beside groups, also with v2, and limits nothing.
+        // The root of a hierarchy has no limits and, also with v2, may contain processes next to child cgroups.
         match hierarchies.iter().find(|hierarchy| hierarchy.is_of(controllers)) {
             Some(Hierarchy { is_v2: true, mount_point, .. }) => unified = Some(mount_point.clone()),
             Some(Hierarchy { is_v2: false, mount_point, .. }) => enter(mount_point, "tasks"),
@@ -168,7 +171,7 @@ pub fn run_outside_callers(work: impl FnOnce() -> u8) -> u8 {
             let _ = std::io::Write::flush(&mut std::io::stdout());
             sys::process::exit_now(code.into())
         }
-        // Killed by a signal: the system's fault, as far as our caller can tell.
+        // Killed by a signal: reported to our caller as a system failure.
         Ok(Fork::Parent(child)) => child.wait().ok().flatten().unwrap_or(2),
         Err(_) => {
             enter(&unified, "cgroup.procs");
@@ -187,19 +190,20 @@ fn fork_in(group: &Path) -> sys::Result<Fork> {
     sys::process::fork_into(group.as_fd())
 }
 
-/// Takes a process out of a group that may be frozen (v1, where a frozen process cannot be killed; with v2 it can).
+/// Moves a process out of a cgroup that may be frozen. Only v1 needs this: there a frozen process cannot be killed;
+/// with v2 it can.
 pub fn thaw(process: Pid) {
     let lines = fs::read_to_string(format!("/proc/{}/cgroup", process.as_raw_nonzero())).unwrap_or_default();
     let is_freezer = |controllers: &str| controllers.split(',').any(|name| name == "freezer");
     if lines.lines().filter_map(membership).any(|(controllers, path)| is_freezer(controllers) && path != "/")
         && let Some(freezer) = hierarchies().into_iter().find(|hierarchy| !hierarchy.is_v2 && hierarchy.has("freezer"))
     {
-        // The group may be somebody else's, with others in it: it stays as it is.
+        // The cgroup itself is not thawed: it may belong to another program and contain unrelated processes.
         let _ = put(&freezer.mount_point, process.as_raw_nonzero().get());
     }
 }
 
-/// The groups that another process is in, in every hierarchy.
+/// The cgroups that another process is in, in every hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
     directories: Vec<PathBuf>,
@@ -216,10 +220,10 @@ impl Groups {
         Ok(Self { directories: lines.lines().filter_map(directory).collect() })
     }
 
-    /// Puts every process of the pid namespace that `first` is the first of into these groups.
+    /// Moves every process of the pid namespace whose pid 1 is `first` into these cgroups.
     pub fn take_in_all_of(&self, first: Pid) -> Result<(), Error> {
         let mut known = Vec::new();
-        // What is in the groups forks into the groups: when a look finds nobody new, all are in.
+        // Children of processes in the cgroups start there. So when a scan finds no new process, all of them are in.
         loop {
             let new: Vec<_> = in_pid_namespace_of(first).into_iter().filter(|pid| !known.contains(pid)).collect();
             if new.is_empty() {
@@ -233,7 +237,7 @@ impl Groups {
     }
 }
 
-/// Of `4:cpu,cpuacct:/path`, or `0::/path` with version 2, the controllers and the path.
+/// The controllers and the path of `4:cpu,cpuacct:/path`, or of `0::/path` with v2.
 fn membership(line: &str) -> Option<(&str, &str)> {
     line.split_once(':')?.1.split_once(':')
 }
@@ -241,7 +245,7 @@ fn membership(line: &str) -> Option<(&str, &str)> {
 fn put(directory: &Path, pid: i32) -> Result<(), Error> {
     let path = directory.join("cgroup.procs");
     match fs::write(&path, pid.to_string()) {
-        // It has ended meanwhile.
+        // The process has exited meanwhile.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
         result => result.map_err(|source| Error::Limit { path, source }),
     }
@@ -261,7 +265,8 @@ struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Whether it is the one that /proc/PID/cgroup names so: by controllers, by `name=…`, or by nothing for version 2.
+    /// Whether /proc/PID/cgroup means this hierarchy: it names v1 hierarchies by their controllers or by `name=…`, and
+    /// v2 by an empty string.
     fn is_of(&self, controllers: &str) -> bool {
         if controllers.is_empty() { self.is_v2 } else { !self.is_v2 && controllers.split(',').all(|name| self.has(name)) }
     }
@@ -271,7 +276,7 @@ impl Hierarchy {
     }
 }
 
-/// Every hierarchy that is mounted here, v1 and v2: many hosts have both.
+/// Every cgroup hierarchy that is mounted here, v1 and v2: many hosts have both.
 fn hierarchies() -> Vec<Hierarchy> {
     let table = sys::mountinfo::read().unwrap_or_default();
     let hierarchy = |entry: sys::mountinfo::Entry| match entry.fstype.as_str() {
@@ -289,7 +294,8 @@ fn hierarchies() -> Vec<Hierarchy> {
     table.into_iter().filter_map(hierarchy).collect()
 }
 
-/// With its parent, which the end of another client may take away at any moment while it is empty.
+/// Also creates the parent. Clean-up of another client removes an empty parent at any time, so this races with it and
+/// retries.
 fn make_directory(path: &Path) -> std::io::Result<()> {
     const TRIES: u32 = 100;
     for _ in 0..TRIES {
@@ -301,7 +307,7 @@ fn make_directory(path: &Path) -> std::io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// Hands a controller down to a v2 directory's children.
+/// Makes a controller available to the children of a v2 directory.
 fn enable(directory: &Path, controller: &str) -> std::io::Result<()> {
     let file = directory.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&file)?;

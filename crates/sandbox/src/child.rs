@@ -1,8 +1,9 @@
-//! The sandbox's first process, from the fork to the client's execve.
+//! The sandbox's first process, from clone(2) until it has started the client and becomes pid 1. Runs in that process
+//! only. The control socket comes in; messages and the seccomp listener go out over it ([`crate::handshake`]).
 //!
-//! It starts as an offshoot of the launching process, the host's root included, and gives up one thing
-//! after the other. The order is forced: mounts need the host's root, the user namespace takes it
-//! away, the filter comes after all that it forbids.
+//! The process starts as a child that shares the launching process's memory ([`sys::vm_child`]) and has the host's root
+//! rights, which it gives up step by step. The order is forced: mounting needs the host's root, entering the user
+//! namespace removes it, and the filter comes after every call that it forbids.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -19,13 +20,14 @@ use crate::orders::{Descriptors, Orders};
 use crate::root;
 use crate::spec::{Capabilities, Identity, ProcessLimits, Processes, Rights, Role, Shape};
 
-/// Never returns: ends as pid 1 of the sandbox, or with a word about why not.
+/// Never returns: the process becomes pid 1 of the sandbox, or reports an error and exits.
 pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> ! {
-    // What the launching process has open is not ours to hold: a lock, a caller's pipe, its end of our talk.
+    // Close what the launching process has open, such as a lock, a caller's pipe, or its end of the control socket.
     let mut keep = [0, 1, 2, control.as_raw_fd(), small_namespace.map_or(-1, |fd| fd.as_raw_fd())];
     keep.sort_unstable();
     sys::process::close_all_but(&keep);
-    // Nor is its memory for anybody to look at, whosever user we become: we share it until pid 1 is executed.
+    // Not dumpable: we share the launching process's memory until pid 1 is executed, and once we change our uid, other
+    // processes with that uid could otherwise read it with ptrace.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     if let Err(error) = become_init(control, shape, small_namespace) {
         handshake::send_failed(control.as_fd(), &error.to_string());
@@ -37,7 +39,7 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
     prepare(shape)?;
     root::enter_empty(small_namespace, shape.rights)?;
     handshake::send_standing(control.as_fd())?;
-    // The orders take their time.
+    // Done before waiting, because the orders take a while to arrive.
     let filter = match shape.rights {
         Rights::All => None,
         Rights::None => Some(give_up_rights()?),
@@ -48,16 +50,16 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
     if let Some(joins) = &descriptors.joins {
         join(joins, control, &descriptors)?;
     }
-    // The client's user from here on. A user namespace is made under it, too: the kernel charges
-    // what happens inside to whoever made it, and the client must not use up what root may have.
+    // From here on with the client's uid. The user namespace is created under it as well: the kernel charges what
+    // happens inside to the creator's limits, and the client must not use up root's.
     if !matches!(orders.identity, Identity::ContainerRoot | Identity::HostRoot) {
         sys::privilege::become_user_with_capabilities(Uid::from_raw(orders.owner), Gid::from_raw(orders.owner))?;
     }
-    // Not later: a container's user namespace may forbid it.
+    // Not later: a container's user namespace may forbid setgroups.
     sys::privilege::have_groups(orders.mark.map(Gid::from_raw).as_slice())?;
-    // The bounding set limits what can be had by executing a program; what this process holds, it keeps for now. Not emptied before:
-    // in another user namespace one starts with a full one again. There, the launching process is busy with our ids and our
-    // source meanwhile.
+    // The bounding set limits what execve can grant; capabilities that this process holds stay for now. It cannot be
+    // emptied earlier, because entering another user namespace fills it again. In the two cases with a user namespace,
+    // the launching process sets up our ID mapping and our source meanwhile.
     match (descriptors.joins.as_ref().and_then(|joins| joins.users.as_ref()), orders.identity) {
         (Some(users), _) => {
             sys::namespace::join(users.as_fd())?;
@@ -79,7 +81,7 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
     match filter {
         None => {
             handshake::send_ready(control.as_fd())?;
-            // Nothing else keeps it from mounting before somebody looks.
+            // Without a filter, nothing else stops the client from mounting before the launching process watches it.
             handshake::wait_for_go(control.as_fd())?;
         }
         Some((sockets, usual)) => {
@@ -90,8 +92,8 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
                 (Role::Answerer, _) => filter::answerer_program(),
             };
             let listener = sys::seccomp::install(&filter)?;
-            // It must not stay open here: with nobody listening, later calls fail at once instead of
-            // waiting for ever.
+            // The listener must not stay open here: once the last copy is closed, forwarded calls fail at once instead
+            // of blocking for ever.
             handshake::send_filtered(control.as_fd(), &listener)?;
         }
     }
@@ -99,7 +101,8 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
         Ok(helper) => sys::c_string(helper.to_string())?,
         Err(error) => {
             handshake::send_not_executed(control.as_fd(), &error);
-            // What is left unread would take our own last words away from who sent it.
+            // If we exit with unread data in the socket, the peer gets ECONNRESET instead of our last message. So read
+            // it.
             let _ = handshake::take_program(control.as_fd());
             sys::process::exit_now(127)
         }
@@ -120,9 +123,10 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
     sys::shim::become_it(program.as_fd(), &arguments, &places).map(drop)
 }
 
-/// Becomes part of a container. None of its namespaces is one from which this process could be looked at: that would be a pid namespace. All the
-/// same, what is of the host is gone before: the root and the mount namespace are our own since [`root::enter_empty`], and here go
-/// the caller's standard descriptors and what the root was made from. The rights go next; to join takes them.
+/// Joins a container's namespaces. Its pid namespace is not among them, so its processes cannot inspect this one. Even
+/// so, everything of the host is dropped first: root and mount namespace are our own since [`root::enter_empty`]; here
+/// we close the caller's standard descriptors and the namespace that the root was made from. Capabilities are dropped
+/// only afterwards, because setns(2) needs them.
 fn join(joins: &Joins, control: &OwnedFd, descriptors: &Descriptors) -> Result<()> {
     let Descriptors { output_read, output_write, ring, .. } = descriptors;
     let used = [control, output_read, output_write, ring].into_iter().chain(joins.descriptors());
@@ -133,9 +137,9 @@ fn join(joins: &Joins, control: &OwnedFd, descriptors: &Descriptors) -> Result<(
     joins.namespaces.iter().try_for_each(|namespace| sys::namespace::join(namespace.as_fd()))
 }
 
-/// A process as every client's is.
+/// The process attributes that every client starts with.
 fn prepare(shape: Shape) -> Result<()> {
-    // A session of its own: no terminal of the caller can be reached, no signal of its group arrives.
+    // A new session: the caller's terminal is out of reach, and signals to the caller's process group do not arrive.
     call(|| "setsid()".into(), rustix::process::setsid())?;
     sys::process::reset_signals();
     rustix::process::umask(rustix::fs::Mode::empty());
@@ -147,14 +151,15 @@ fn prepare(shape: Shape) -> Result<()> {
     Ok(())
 }
 
-/// Before the client's user exists: the kernel counts its processes from the first one.
+/// Must run before the process changes its uid: the kernel counts processes from the first one with that uid.
 fn limit(limits: ProcessLimits) {
     for (resource, limit) in [(Resource::Nproc, limits.processes), (Resource::Data, limits.memory_bytes)] {
         sys::inherited::set_limit(resource, limit, limit);
     }
 }
 
-/// As far as what comes next can do without them. Gives the filter that comes last, for the usual client.
+/// Drops the rights that the following steps do not need. Returns the filter for the usual client, which is installed
+/// last.
 fn give_up_rights() -> Result<(AbstractSockets, Vec<libc::sock_filter>)> {
     sys::privilege::no_new_privileges()?;
     let sockets = if sys::landlock::can_scope() {
@@ -166,8 +171,8 @@ fn give_up_rights() -> Result<(AbstractSockets, Vec<libc::sock_filter>)> {
     Ok((sockets, filter::program(sockets, Capabilities::None)))
 }
 
-/// Starts the helper, the first candidate that is there, as execvp would. This process is the
-/// client's user already, and the helper's has no capability left unless it is to have all.
+/// Starts the helper: the first candidate that exists, as execvp would. This process already has the client's uid; the
+/// helper has no capabilities, unless it runs as the host's root.
 fn start_client(control: &OwnedFd, orders: &Orders, output: &OwnedFd) -> std::result::Result<u32, String> {
     let argv = c_strings(orders.argv.iter().cloned())?;
     let environment = c_strings(orders.environment.iter().map(|(name, value)| [name, &b"="[..], value].concat()))?;
@@ -175,11 +180,11 @@ fn start_client(control: &OwnedFd, orders: &Orders, output: &OwnedFd) -> std::re
     let started = sys::process::vfork(|| {
         sys::process::lay_out(&[(output.as_fd(), 1), (output.as_fd(), 2)], None)?;
         if orders.identity != Identity::HostRoot {
-            // execve would take away all but what a caller of ours left inheritable.
+            // execve would clear all of them except those that our caller left inheritable.
             sys::privilege::drop_capabilities()?;
         }
         if !orders.is_met_halfway() {
-            // As late as possible: the launching process still puts its files there.
+            // As late as possible: the launching process is still writing the client's files.
             handshake::wait_for_go(control.as_fd())?;
         }
         let mut why_not = sys::Error::new(format!("{:?} on the PATH inside", argv[0]), Errno::NOENT);

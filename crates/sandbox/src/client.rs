@@ -1,4 +1,6 @@
-//! A running client, as a guard: dropped, it is killed with all that it started.
+//! A running client as a guard: a pidfd and a control socket come in, [`Event`]s go out; dropped, the client is killed
+//! with everything it started. Runs in the launching process, except [`end_this_user`], which runs in a short-lived
+//! child of it.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
@@ -36,17 +38,17 @@ impl Client {
         self.init.pidfd.as_fd()
     }
 
-    /// Readable when [`Client::receive`] has something to say.
+    /// Readable when [`Client::receive`] would not block.
     pub fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
 
-    /// The helper's fate.
+    /// How the helper exited.
     pub fn receive(&self) -> Result<Event, Error> {
         handshake::take(self.control.as_fd())
     }
 
-    /// The mount is complete: the client lives on without us.
+    /// The mount is complete: lets the client live on without this process.
     pub fn keep(mut self) -> sys::Result<()> {
         handshake::say(self.control.as_fd(), sys::shim::KEEP)?;
         self.kept = true;
@@ -59,7 +61,7 @@ impl Drop for Client {
         if self.kept {
             return;
         }
-        // With a pid namespace, the end of its pid 1 is the end of all.
+        // If the client has its own pid namespace, killing its pid 1 kills all.
         self.init.kill_and_reap();
         match self.shape {
             Shape { processes: Processes::Own, .. } => {}
@@ -72,10 +74,10 @@ impl Drop for Client {
     }
 }
 
-/// Kills every process of a dedicated user, in a process of its own: it has to become that user.
+/// Kills every process of a dedicated user, with a separate process, because that has to change its uid.
 pub fn end_user(ids: Ids) {
     let uid = ids.dedicated().to_string();
-    // Not by its name: the file that we were started from may have been replaced by a newer version, or be gone.
+    // Not by path: the executable may have been replaced by a newer version, or deleted.
     let _ = Command::new("/proc/self/exe").arg0("shorefast").args([END_USER, &uid]).stdin(Stdio::null()).status();
 }
 

@@ -1,4 +1,6 @@
-//! A container that already runs, as a place for a client: its namespaces, its control groups, its environment.
+//! A container that is already running, in which a client is to run: a pid comes in, descriptors of its namespaces, its
+//! cgroups and its environment go out. Runs in the launching process; of these types, the sandbox's first process only
+//! uses [`Joins`] and [`Outline`].
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -13,18 +15,18 @@ use crate::cgroup::Groups;
 use crate::error::Error;
 use crate::spec::INIT_INSIDE;
 
-/// Held by descriptors: should the container end, nothing else is taken for it.
+/// Refers to the container by descriptors, so that a reused pid is never mistaken for it.
 #[derive(Debug)]
 pub struct Container {
     process: OwnedFd,
     pub(crate) mounts: OwnedFd,
-    /// Network, ipc, host name and control groups, each joined as it is.
+    /// The network, ipc, uts and cgroup namespaces, in the order of `OTHERS`.
     others: Vec<OwnedFd>,
-    /// None: the host's.
+    /// `None`: the host's.
     users: Option<OwnedFd>,
-    /// The container's root, as the host's number.
+    /// The uid of the container's root on the host.
     pub(crate) root: u32,
-    /// Whether a second user of the container can be had for the sandbox's first process.
+    /// Whether the container maps another uid that the sandbox's first process can use.
     pub(crate) has_spare_user: bool,
     pub(crate) environment: Vec<(Vec<u8>, Vec<u8>)>,
     groups: Groups,
@@ -33,7 +35,7 @@ pub struct Container {
 const OTHERS: &[&str] = &["net", "ipc", "uts", "cgroup"];
 
 impl Container {
-    /// `pid`: its first process, as the runtime says.
+    /// `pid`: the container's first process, as reported by its runtime.
     pub fn of(pid: i32) -> Result<Self, Error> {
         let gone = || Error::ContainerGone { pid };
         let process = Pid::from_raw(pid).ok_or_else(gone)?;
@@ -55,12 +57,13 @@ impl Container {
             groups: Groups::of(process).map_err(|_| gone())?,
             process: pidfd,
         };
-        // Only now is it sure that all of this was about one process.
+        // The pidfd was opened first. If the process is still alive, everything above was read from it, not from a
+        // later process with the same pid.
         if container.is_over() { Err(gone()) } else { Ok(container) }
     }
 
-    /// Puts the processes of a client into the container's control groups. Done once it has mounted: a container that has no
-    /// /dev/fuse is kept from opening one by its groups, and asked only when the device is opened.
+    /// Moves the client's processes into the container's cgroups. Done after the client has mounted: the device cgroup
+    /// of a container without /dev/fuse forbids opening it, and is checked only when the device is opened.
     pub fn take_in(&self, first: Pid) -> Result<(), Error> {
         self.groups.take_in_all_of(first)
     }
@@ -70,8 +73,9 @@ impl Container {
         rustix::event::poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
     }
 
-    /// What the sandbox's first process needs to become part of it. Its pid namespace is not among that: whoever is in there can be
-    /// looked at by the container's processes, and those may have the right to take over what they can look at.
+    /// The descriptors that the sandbox's first process needs to join the container. The pid namespace is not among
+    /// them: the container's processes can inspect every process in it, and may have the right to take it over with
+    /// ptrace.
     pub(crate) fn joins(&self) -> sys::Result<Joins> {
         let dup = |fd: &OwnedFd| sys::call(|| "dup()".into(), fd.try_clone());
         Ok(Joins {
@@ -82,18 +86,18 @@ impl Container {
     }
 }
 
-/// A container that the client joins.
+/// The namespaces that the client joins.
 #[derive(Debug)]
 pub struct Joins {
-    /// A pidfd of its first process: the end of that is the end of the sandbox.
+    /// A pidfd of the container's first process: when that ends, the sandbox ends.
     pub process: OwnedFd,
-    /// Network, ipc, host name and control groups.
+    /// The network, ipc, uts and cgroup namespaces.
     pub namespaces: Vec<OwnedFd>,
-    /// None: the host's.
+    /// `None`: the host's.
     pub users: Option<OwnedFd>,
 }
 
-/// How many descriptors [`Joins`] are.
+/// The number of descriptors in [`Joins`], which has to be known to receive them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
     namespaces: usize,
@@ -115,7 +119,7 @@ impl Joins {
         std::iter::once(&self.process).chain(&self.namespaces).chain(&self.users)
     }
 
-    /// From the same descriptors, in the same order. `None`: there are too few.
+    /// From the descriptors that [`Joins::descriptors`] returned, in that order. `None`: too few.
     pub fn collect(outline: Outline, mut descriptors: impl Iterator<Item = OwnedFd>) -> Option<Self> {
         let process = descriptors.next()?;
         let namespaces: Vec<_> = descriptors.by_ref().take(outline.namespaces).collect();
@@ -128,7 +132,7 @@ fn inode(path: &str) -> Option<u64> {
     fs::metadata(path).ok().map(|metadata| metadata.ino())
 }
 
-/// What `id` inside is outside, by the lines of a uid_map: first inside, first outside, how many.
+/// Maps `id` inside to the id outside. Each line of uid_map: first id inside, first id outside, count.
 fn outside(maps: &str, id: u32) -> Option<u32> {
     maps.lines().find_map(|line| {
         let numbers: Vec<u32> = line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect();

@@ -1,7 +1,9 @@
-//! The client's /etc: a directory of ours, in which the image's entries are links and some files are ours.
+//! The client's /etc: a directory that the sandbox provides, with links to the image's entries and with files of its
+//! own. In: the image's root and the files. Out: a filled /etc. Runs in the launching process; [`prepare`] runs once
+//! per image, when the image is stored.
 //!
-//! An overlay would show the same, and cost a quarter of a whole mount. The image's own directory is as far below the root as
-//! /etc is, so that relative links in it lead where they should.
+//! An overlay would show the same, but costs a quarter of a whole mount. The image's own /etc is mounted one level
+//! below the root, as /etc is, so that its relative links still resolve.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,18 +19,19 @@ use crate::files::ReadFile;
 use crate::node::{self, Entry, EntryKind};
 use crate::root::ETC;
 
-/// The image's directory of that name.
+/// Where the image's own /etc is mounted, at the top level.
 pub const OF_IMAGE: &str = "shorefast-etc";
 
-/// Some clients insist on it; a distribution makes it when a system is set up, which an image
-/// made straight from packages never was.
+/// Some clients insist on it. Distributions create it when a system is installed, which never happens to an image made
+/// directly from packages.
 const MTAB: &str = "mtab";
 
-/// What most clients get from us, and where it stands when the directory was prepared.
+/// The files that most clients get from us, and where they are when a prepared directory is used.
 const USUAL: [&str; 4] = ["group", "hosts", "passwd", "resolv.conf"];
 const OURS: &str = "shorefast/etc";
 
-/// The same for all mounts of an image: with links to where the usual files of ours will be. To be mounted at /etc.
+/// Makes a directory that all mounts of an image share and mount at /etc: it links to the image's entries, and to the
+/// place where the usual files of each client will be.
 pub fn prepare(image: &Path, into: &Path) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let image = rustix::fs::open(image, flags, Mode::empty())?;
@@ -44,8 +47,8 @@ pub fn prepare(image: &Path, into: &Path) -> io::Result<()> {
     link_mtab(into).map_err(io::Error::other)
 }
 
-/// Fills the empty directory with what the image has and with ours. Of two with one name, ours counts. `prepared`: a tree that holds
-/// what [`prepare`] made of this image.
+/// Fills the empty /etc with the image's entries and our files; ours win on equal names. `prepared`: a detached mount
+/// of what [`prepare`] made for this image.
 pub fn lay(image: &OwnedFd, prepared: Option<&OwnedFd>, files: &[&ReadFile], owner: u32) -> Result<()> {
     match prepared {
         Some(prepared) if files.iter().all(|file| USUAL.iter().any(|usual| within(file) == Path::new(usual))) => {
@@ -70,7 +73,7 @@ fn lay_prepared(prepared: &OwnedFd, files: &[&ReadFile], owner: u32) -> Result<(
 
 fn lay_anew(image: &OwnedFd, files: &[&ReadFile], owner: u32) -> Result<()> {
     let places: Vec<_> = files.iter().map(|file| within(file)).collect();
-    // In order: a directory comes before what is in it.
+    // Sorted: a directory comes before its contents.
     let directories: BTreeSet<_> = places.iter().flat_map(|place| place.ancestors().skip(1)).chain([Path::new("")]).collect();
     let is_ours = |place: &Path| directories.contains(place) || places.contains(&place);
     for directory in &directories {
@@ -99,7 +102,8 @@ fn within(file: &ReadFile) -> &Path {
     place.strip_prefix(ETC).expect("the plan puts files only below /etc or our own directories")
 }
 
-/// All that a directory of the image's /etc has, by its place there, and what a link in its place leads to.
+/// The entries of a directory in the image's /etc: the path of each below /etc, and the target of the link that
+/// represents it.
 fn links(image: &OwnedFd, directory: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let Some(opened) = open_of_image(image, directory) else { return Ok(Vec::new()) };
     let link = |entry: Entry| {
@@ -117,7 +121,7 @@ fn of_image(place: &Path) -> PathBuf {
     Path::new("/").join(OF_IMAGE).join(place)
 }
 
-/// None: the image has no such directory.
+/// `None`: the image has no such directory.
 fn open_of_image(image: &OwnedFd, directory: &Path) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;

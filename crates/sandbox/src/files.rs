@@ -1,4 +1,5 @@
-//! The files that a client gets besides its image, read before it runs.
+//! Reads the files that a client gets besides its image. In: the [`Spec`]. Out: their contents, in memory. Runs in the
+//! launching process, before the client starts.
 
 use std::fs;
 use std::io::Read as _;
@@ -14,7 +15,6 @@ use sys::bounded_call;
 use crate::error::Error;
 use crate::spec::{Content, Hidden, Identity, Ids, Secret, SecretForm, Spec};
 
-/// A file for the client, with its content.
 #[derive(Debug)]
 pub struct ReadFile {
     pub inside: Vec<u8>,
@@ -23,24 +23,24 @@ pub struct ReadFile {
     pub place: FilePlace,
 }
 
-/// Where a file for the client stands.
+/// Where a file for the client is created, and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePlace {
-    /// Below a directory of ours, and the client's own.
+    /// Below a directory that the sandbox provides; owned by the client.
     Ours,
-    /// Laid over the image's /etc, and the client's own.
+    /// In /etc; owned by the client.
     EtcOwned,
-    /// Laid over the image's /etc.
+    /// In /etc; owned by root.
     Etc,
 }
 
-/// Nobody needs more in a key or a password file.
+/// More than any key or password file needs.
 const LIMIT: usize = 1 << 20;
-/// Read at once.
+/// The initial buffer: most files fit, and are read with one call.
 const USUAL: usize = 4096;
 
-/// Those of the caller may be on anybody's filesystem, or a pipe: they are there by the deadline, or
-/// not at all.
+/// The caller's files may be on a filesystem that does not respond, or a pipe. Reading them has to finish by the
+/// deadline.
 pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids, deadline: Instant) -> Result<Vec<ReadFile>, Error> {
     let mut files = read_given(spec, deadline)?;
     let users: Vec<_> =
@@ -49,7 +49,7 @@ pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids, deadline: Instant) -> Result
     Ok(files)
 }
 
-/// Those of the plan, and none of ours.
+/// The files of the plan, without the users and groups that we add.
 pub fn read_given(spec: &Spec, deadline: Instant) -> Result<Vec<ReadFile>, Error> {
     let mut files = Vec::new();
     for file in &spec.files {
@@ -66,7 +66,7 @@ pub fn read_given(spec: &Spec, deadline: Instant) -> Result<Vec<ReadFile>, Error
     Ok(files)
 }
 
-/// The spec with the caller's files in memory: from a pipe they come only once, and a client may have to be
+/// The spec with the caller's files read into memory: a pipe can be read only once, and the client may have to be
 /// started more than once.
 pub fn with_callers_files(spec: &Spec, deadline: Instant) -> Result<Spec, Error> {
     let mut spec = spec.clone();
@@ -103,8 +103,8 @@ fn read_callers_file(path: &Path, deadline: Instant) -> Result<Vec<u8>, Error> {
     Ok(content)
 }
 
-/// The image's users and groups plus the one that the client is, if it lacks that: ssh and others
-/// refuse to work for a user without a name. Images made straight from packages have none at all.
+/// The image's passwd and group plus the client's own user, if they lack it: ssh and others refuse to run for a uid
+/// without a name. Images made directly from packages have neither file.
 fn users(image: &OwnedFd, identity: Identity, ids: Ids) -> Vec<ReadFile> {
     let id = ids.dedicated();
     let rows = [
@@ -130,14 +130,14 @@ fn users(image: &OwnedFd, identity: Identity, ids: Ids) -> Vec<ReadFile> {
     files
 }
 
-/// NONBLOCK: a FIFO must not make us wait.
+/// NONBLOCK: opening a FIFO must not block.
 const PLAIN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 fn read_hosts_own(path: &Path) -> Option<Vec<u8>> {
     rustix::fs::open(path, PLAIN, Mode::empty()).ok().map(read_small)
 }
 
-/// Empty if it is not there.
+/// Empty if it does not exist.
 fn read_image_file(image: &OwnedFd, path: &str) -> Vec<u8> {
     let open = rustix::fs::openat2(image, path, PLAIN, Mode::empty(), rustix::fs::ResolveFlags::IN_ROOT);
     open.map(read_small).unwrap_or_default()

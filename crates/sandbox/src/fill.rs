@@ -1,9 +1,9 @@
-//! What stands in the sandbox's root besides the directories that every client gets. The launching process puts it there, visiting
-//! the sandbox's mount namespace; the first process, to which it belongs, restricts itself meanwhile. So what the files hold, secrets
-//! perhaps, is in nobody else's hands.
+//! Fills the sandbox's empty root: [`ClientFiles`] and the opened root come in, mounts and files in the sandbox's mount
+//! namespace result. Runs in the launching process, which enters that namespace for the time, while the sandbox's first
+//! process restricts itself. So the contents of files, possibly secrets, never pass through the first process.
 //!
-//! The image's top-level entries are bound into the root read-only, so an image needs no directories for our sake and is shared by
-//! all its mounts.
+//! The image's top-level entries are bound into the root read-only. So an image needs no directories for our purposes,
+//! and all of its mounts share it.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -26,29 +26,29 @@ use crate::root_source::{Contents, Opened};
 use crate::source::Kind;
 use crate::spec::{DEFAULT_SCRATCH, Rights, SOURCE, Spec};
 
-/// What only this client gets to see.
+/// What is specific to this client.
 #[derive(Debug)]
 pub struct ClientFiles<'a> {
     pub spec: &'a Spec,
-    /// The client's user, as the host's number.
+    /// The client's uid on the host.
     pub owner: u32,
-    /// A user that no process of a client in a container is.
+    /// A uid that no process of a client in a container has.
     pub stranger: u32,
     pub files: &'a [ReadFile],
-    /// Where in a user namespace it is shown later, once that has its ids, there is no tree yet.
+    /// No tree yet if it is ID-mapped through the client's user namespace: it is attached once that has its mapping.
     pub source: Option<(Kind, Option<&'a OwnedFd>)>,
-    /// What is shown of the host, in the spec's order.
+    /// The mounts for `spec.shown`, in the same order.
     pub shown: &'a [OwnedFd],
-    /// Ours, which stands in the place of others.
+    /// The program that replaces those in `spec.stand_ins`.
     pub program: &'a Program,
-    /// For what asks a container's filesystems.
+    /// For accesses to a container's filesystems.
     pub deadline: Instant,
 }
 
-/// `namespace`: where the empty root stands.
+/// `namespace`: the mount namespace with the empty root.
 pub fn fill(home: &Home, namespace: &OwnedFd, opened: &Opened<'_>, client_files: &ClientFiles<'_>) -> Result<()> {
     let _visit = home.visit(namespace.as_fd())?;
-    // What a file's mode is to be, is not the caller's to say.
+    // Ignore the caller's umask.
     let callers = rustix::process::umask(Mode::empty());
     let filled = fill_here(opened, client_files);
     rustix::process::umask(callers);
@@ -79,7 +79,7 @@ fn fill_here(opened: &Opened<'_>, client_files: &ClientFiles<'_>) -> Result<()> 
         }
         Contents::Container(_) => private::lay(files, owner, deadline)?,
     }
-    // Last: what is shown of the host must not receive files that are the client's alone.
+    // Last: the client's private files must not be written into directories of the host.
     host_mounts::place(spec, shown, program)
 }
 
@@ -91,11 +91,11 @@ fn resize(bytes: u64) -> Result<()> {
     call(|| "fsconfig(tmpfs, RECONFIGURE)".into(), rustix::mount::fsconfig_reconfigure(context.as_fd()))
 }
 
-/// The image's entries, or the container's.
+/// Attaches the top-level entries of the image, or of the container.
 fn place_all(opened: &Opened<'_>, rights: Rights) -> Result<()> {
     let mut trees = opened.trees.iter();
     for entry in &opened.entries {
-        // Ours has links to what is in the image's.
+        // /etc is a directory of ours, with links into the image's.
         let is_covered = matches!(opened.contents, Contents::Image { .. }) && entry.name == ETC.as_bytes();
         let name = if is_covered { Path::new(etc::OF_IMAGE) } else { node::path(&entry.name) };
         match &entry.kind {

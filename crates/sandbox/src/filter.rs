@@ -1,8 +1,9 @@
-//! Which system calls a client may make.
+//! The seccomp filters: which system calls a client may make. Takes the client's role and the kernel's Landlock
+//! support, and returns a BPF program. Runs in the sandbox's first process, which installs the program on itself.
 //!
-//! With empty capability sets most of these would fail anyway. The filter is there for the calls
-//! that are dangerous without any capability (attack surface of the kernel), for those that could
-//! make new capabilities (user namespaces), and to hand mount and umount2 to the broker.
+//! With empty capability sets most of these calls would fail anyway. The filter covers the calls that are dangerous
+//! without any capability (kernel attack surface) and those that could gain capabilities (user namespaces), and it
+//! forwards mount and umount2 to the broker.
 
 use libc::*;
 use rustix::io::Errno;
@@ -10,17 +11,17 @@ use shorefast_sys::seccomp::{Rule, Verdict, When};
 
 use crate::spec::Capabilities;
 
-/// How abstract unix sockets of the host are kept out of reach.
+/// How the host's abstract unix sockets are kept out of reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbstractSockets {
-    /// Landlock confines them; path sockets inside the sandbox work.
+    /// Landlock confines them; sockets with a path inside the sandbox work.
     Scoped,
-    /// No unix sockets at all but pairs of streams: one of datagrams could be sent to any name.
+    /// No unix sockets except connected pairs: a datagram socket could send to any name.
     Denied,
 }
 
-/// The newest call that was considered for this table (open_tree_attr, Linux 6.15; file_getattr and
-/// file_setattr, 6.17). Newer ones do not exist for a client until somebody has looked at them.
+/// The newest system call that was reviewed for this table (open_tree_attr, Linux 6.15; file_getattr and file_setattr,
+/// 6.17). Newer ones give ENOSYS until they have been reviewed.
 const NEWEST: c_long = 469;
 
 /// Not in libc's tables for every architecture; the numbers are the same on all.
@@ -33,16 +34,17 @@ const NEW_NAMESPACES: u32 =
     (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) as u32 | CLONE_NEWTIME;
 const CLONE_NEWTIME: u32 = 0x80;
 
-/// To the broker.
+/// Forwarded to the broker.
 const BROKERED: &[c_long] = &[SYS_mount, SYS_umount2];
 
-/// Missing, so that programs take the older way that we know: the new mount API (util-linux 2.39
-/// falls back to mount(2)), clone3 (its flags are in memory, where a filter cannot look; glibc
-/// falls back to clone), openat2 (so is the mode of the file that it makes; callers fall back to openat), two that only read what mountinfo shows too, and keys: the caller's
-/// session keyring is not the client's (without any, mount.ceph hands its key to mount(2)). And
-/// restartable sequences, which glibc registers for nearly nothing: the kernel then writes to every
-/// thread each time it gets a processor. A daemon without them answers sooner by more than half of
-/// what the filter costs its calls.
+/// ENOSYS, so that programs use an older call that we can handle:
+/// * the new mount API: util-linux 2.39 falls back to mount(2);
+/// * clone3: its flags are in memory, which a filter cannot read; glibc falls back to clone;
+/// * openat2: the mode of the file that it creates is in memory, too; callers fall back to openat;
+/// * statmount and listmount, which only read what mountinfo shows as well;
+/// * keys: the session keyring is the caller's, not the client's. Without keys, mount.ceph passes its key to mount(2);
+/// * rseq, which glibc registers with hardly any use for it. Once registered, the kernel writes to a thread's memory
+///   each time it is scheduled; a daemon without it saves more than half of what the filter adds to its latency.
 const MISSING: &[c_long] = &[
     SYS_fsopen,
     SYS_fsconfig,
@@ -65,7 +67,7 @@ const MISSING: &[c_long] = &[
     SYS_rseq,
 ];
 
-/// Refused: what no mount client needs.
+/// EPERM: not needed by any mount client.
 const REFUSED: &[c_long] = &[
     // Other namespaces, other roots.
     SYS_setns,
@@ -115,18 +117,20 @@ const REFUSED_HERE: &[c_long] = &[SYS_iopl, SYS_ioperm, SYS_modify_ldt, SYS_usel
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[];
 
-/// No client makes a set-uid or set-gid file: what it writes to a directory of the host (its source, a container's own files) is not on
-/// a nosuid mount for others. Pass-through clients hand on what their callers ask for, who receive EPERM then.
+/// No client may create a set-uid or set-gid file: what it writes to a host directory (its source, a container's own
+/// files) is not on a nosuid mount for other processes. Pass-through clients forward their callers' requests, which get
+/// EPERM then.
 const SET_ID: u32 = S_ISUID | S_ISGID;
 
-/// The calls that give a file its mode, and which argument that is.
+/// The calls that set a file's mode, and the index of the argument that contains it.
 const MODES: &[(c_long, u8)] = &[(SYS_fchmod, 1), (SYS_fchmodat, 2), (SYS_FCHMODAT2, 2), (SYS_mkdirat, 2), (SYS_mknodat, 2)];
 #[cfg(target_arch = "x86_64")]
 const MODES_HERE: &[(c_long, u8)] = &[(SYS_chmod, 1), (SYS_creat, 1), (SYS_mkdir, 1), (SYS_mknod, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const MODES_HERE: &[(c_long, u8)] = &[];
 
-/// Those that do so only if the flags before the mode say that they create; otherwise it is whatever is in the register.
+/// The same for calls that use the mode only if the flags, in the argument before it, request creation. Otherwise the
+/// register is not initialised.
 const OPENS: &[(c_long, u8)] = &[(SYS_openat, 3), (SYS_mq_open, 2)];
 #[cfg(target_arch = "x86_64")]
 const OPENS_HERE: &[(c_long, u8)] = &[(SYS_open, 2)];
@@ -136,21 +140,22 @@ const OPENS_HERE: &[(c_long, u8)] = &[];
 /// O_TMPFILE without the bit of O_DIRECTORY that is part of it.
 const CREATES: u32 = (O_CREAT | O_TMPFILE & !O_DIRECTORY) as u32;
 
-/// Internet, unix and netlink (getaddrinfo asks the kernel for addresses). Everything else is a
-/// kernel module that nobody audited for this, loaded for whoever just asks.
+/// Internet, unix and netlink (getaddrinfo asks the kernel for addresses). Every other family is a kernel module that
+/// was not reviewed for this, and that the kernel loads on request of any process.
 const FAMILIES: &[u32] = &[AF_UNIX as u32, AF_INET as u32, AF_INET6 as u32, AF_NETLINK as u32];
 
-/// Streams, datagrams, raw (which is what netlink is called with) and packets in sequence. DCCP has a type of its own, by which it is
-/// loaded without being named as a protocol.
+/// Stream, datagram, raw (used for netlink) and seqpacket. DCCP has its own socket type, which loads the module even
+/// when the protocol is not named.
 const TYPES: &[u32] = &[SOCK_STREAM as u32, SOCK_DGRAM as u32, SOCK_RAW as u32, SOCK_SEQPACKET as u32];
 
-/// Of the types, those whose pairs stay connected to each other. (The kernel takes a raw one for datagrams.)
+/// The types whose pairs stay connected. (For unix sockets the kernel treats SOCK_RAW as SOCK_DGRAM.)
 const CONNECTED_TYPES: &[u32] = &[SOCK_STREAM as u32, SOCK_SEQPACKET as u32];
 
-/// The kernel's SOCK_TYPE_MASK; above it are SOCK_NONBLOCK and SOCK_CLOEXEC.
+/// The kernel's SOCK_TYPE_MASK. SOCK_NONBLOCK and SOCK_CLOEXEC are above it.
 const TYPE_MASK: u32 = 0xf;
 
-/// Of the internet families, beside the default: ICMP echo, TCP, UDP, UDP-Lite and multipath TCP. SCTP, L2TP and the like would be loaded.
+/// For the internet families, besides the default: ICMP echo, TCP, UDP, UDP-Lite and multipath TCP. Others, such as
+/// SCTP and L2TP, would load modules.
 const PROTOCOLS: &[u32] = &[1, 6, 17, 58, 136, 262];
 
 pub fn program(sockets: AbstractSockets, capabilities: Capabilities) -> Vec<sock_filter> {
@@ -161,12 +166,13 @@ pub fn program(sockets: AbstractSockets, capabilities: Capabilities) -> Vec<sock
     shorefast_sys::seccomp::compile(&rules, NEWEST)
 }
 
-/// For what runs beside mounts. While it starts, somebody binds sockets for it, also to ports that it could not have itself, and
-/// makes its unix sockets, of a kind that cannot reach the host's abstract ones. Later both are missing: nobody listens then.
+/// For services beside mounts. While one starts, the broker binds its sockets, also to ports that the service has no
+/// right to, and creates its unix sockets in an empty network namespace, so that they cannot reach the host's abstract
+/// ones. After the start the listener is closed, and both calls fail with ENOSYS.
 pub fn service_program() -> Vec<sock_filter> {
     let heard = [
-        // Not those of netlink, by which getifaddrs asks all the time: no other address has that length but paths of a unix socket,
-        // which is of an empty network here.
+        // Except netlink addresses, which getifaddrs binds all the time. They are recognised by their length. The only
+        // other addresses of that length are paths of a unix socket, which is in an empty network namespace here.
         Rule { number: SYS_bind, when: When::NotIn { argument: 2, values: &[size_of::<sockaddr_nl>() as u32] }, verdict: Verdict::Notify },
         Rule { number: SYS_socket, when: When::Equals { argument: 0, value: AF_UNIX as u32 }, verdict: Verdict::Notify },
     ];
@@ -174,8 +180,9 @@ pub fn service_program() -> Vec<sock_filter> {
     shorefast_sys::seccomp::compile(&rules, NEWEST)
 }
 
-/// For what answers the kernel. How it opens the pipes for that is known (nfs-utils: for reading and writing, without waiting); such an
-/// open goes to somebody who may. It listens nowhere, and has no use for unix sockets.
+/// For processes that answer upcalls. They open the kernel's pipes with known flags (nfs-utils: read-write and
+/// non-blocking); such an open is forwarded to a process that has permission. They accept no connections, and need no
+/// unix sockets.
 pub fn answerer_program() -> Vec<sock_filter> {
     let pipe =
         |flags: c_int| Rule { number: SYS_openat, when: When::Equals { argument: 2, value: flags as u32 }, verdict: Verdict::Notify };
@@ -196,9 +203,9 @@ fn rules(sockets: AbstractSockets) -> Vec<Rule> {
     rules.extend([
         some(SYS_clone, When::AnyBit { argument: 0, mask: NEW_NAMESPACES }, Errno::PERM),
         some(SYS_unshare, When::AnyBit { argument: 0, mask: NEW_NAMESPACES }, Errno::PERM),
-        // A listener of its own would let a client answer for others.
+        // A listener of its own would let a client answer for other processes.
         some(SYS_seccomp, When::AnyBit { argument: 1, mask: SECCOMP_FILTER_FLAG_NEW_LISTENER as u32 }, Errno::BUSY),
-        // It has no groups to drop; a daemon that drops them all the same takes an error for a reason to end.
+        // The client has no groups to drop. A daemon that drops them anyway would treat an error as fatal.
         Rule { number: SYS_setgroups, when: When::Equals { argument: 0, value: 0 }, verdict: Verdict::Done },
         // Likewise: the bounding set is empty.
         Rule { number: SYS_prctl, when: When::Equals { argument: 0, value: PR_CAPBSET_DROP as u32 }, verdict: Verdict::Done },
@@ -223,7 +230,7 @@ fn set_id_rules() -> impl Iterator<Item = Rule> {
     MODES.iter().chain(MODES_HERE).map(move |(number, mode)| refuse(*number, *mode)).chain(opens)
 }
 
-/// An allow-list for both calls that make sockets.
+/// An allow-list for socket(2) and socketpair(2).
 fn socket_rules(sockets: AbstractSockets) -> Vec<Rule> {
     let of = |number| move |when, errno| Rule { number, when, verdict: Verdict::Refuse(errno) };
     let (one, pair) = (of(SYS_socket), of(SYS_socketpair));
@@ -231,11 +238,11 @@ fn socket_rules(sockets: AbstractSockets) -> Vec<Rule> {
     let mut rules = vec![
         one(When::NotIn { argument: 0, values: FAMILIES }, Errno::AFNOSUPPORT),
         one(When::MaskedNotIn { argument: 1, mask: TYPE_MASK, values: TYPES }, Errno::SOCKTNOSUPPORT),
-        // The default of the family; of netlink, routing.
+        // Protocol 0: the family's default; for netlink, routing.
         Rule { number: SYS_socket, when: is(2, 0), verdict: Verdict::Allow },
         one(is(0, AF_NETLINK), Errno::PROTONOSUPPORT),
         one(When::NotIn { argument: 2, values: PROTOCOLS }, Errno::PROTONOSUPPORT),
-        // No other family has pairs, but the kernel would load it first.
+        // No other family supports pairs, but the kernel would load its module before it says so.
         pair(When::NotIn { argument: 0, values: &[AF_UNIX as u32] }, Errno::AFNOSUPPORT),
     ];
     if sockets == AbstractSockets::Denied {
@@ -249,7 +256,7 @@ fn socket_rules(sockets: AbstractSockets) -> Vec<Rule> {
 mod tests {
     use super::*;
 
-    /// What the first rule that applies makes of a call.
+    /// The verdict of the first rule that applies.
     fn judged(rules: &[Rule], number: c_long, arguments: [u32; 4]) -> Verdict {
         let value = |argument: u8| arguments[usize::from(argument)];
         let applies = |when: &When| match *when {
@@ -295,7 +302,7 @@ mod tests {
             }
         }
         assert_eq!(judged(&rules, SYS_openat2, [0; 4]), Verdict::Refuse(Errno::NOSYS));
-        // What is in the register of a mode that nobody asks for.
+        // Without creation, the mode's register may hold anything.
         assert_eq!(judged(&rules, SYS_openat, [3, 1, O_RDONLY as u32, !0]), Verdict::Allow);
         assert_eq!(judged(&rules, SYS_openat, [3, 1, O_DIRECTORY as u32, !0]), Verdict::Allow);
     }

@@ -1,4 +1,5 @@
-//! The sandbox's first process, for whoever started it.
+//! Handle to the sandbox's first process. Runs in the launching process: takes the child that [`crate::launch`]
+//! started, gives out its pid and pidfd, and kills it on drop.
 
 use shorefast_sys as sys;
 use sys::process::Child;
@@ -6,7 +7,7 @@ use sys::vm_child::VmChild;
 
 use crate::error::Error;
 
-/// Perhaps still on its way. Dropped: gone.
+/// The process may not exist yet: [`FirstProcess::child`] waits for it. Dropped: killed and reaped.
 #[derive(Debug)]
 pub struct FirstProcess(Option<VmChild>);
 
@@ -15,17 +16,18 @@ impl FirstProcess {
         Self(Some(child))
     }
 
-    /// Waits until it is there.
+    /// Blocks until the process exists.
     pub fn child(&self) -> Result<&Child, Error> {
         self.0.as_ref().ok_or(Error::Ended)?.child().map_err(Error::Start)
     }
 
-    /// Before it gets its orders: it is waited for from now on.
+    /// Lifts the CPU affinity that kept the process off our CPU. Called before it gets its orders, because from then on
+    /// we wait for it.
     pub fn come_back(&self) -> Result<(), Error> {
         self.0.as_ref().ok_or(Error::Ended)?.come_back().map_err(Error::Start)
     }
 
-    /// For somebody else to end.
+    /// Gives up the guard: from now on the caller has to end the process.
     pub fn hand_over(mut self) -> Result<Child, Error> {
         self.child()?;
         self.0.take().ok_or(Error::Ended)?.into_child().map_err(Error::Start)

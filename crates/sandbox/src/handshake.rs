@@ -1,5 +1,7 @@
-//! What the launching process and the sandbox's first process say to each other, over a socket
-//! of packets. Both ends are ours until the client is executed.
+//! The protocol between the launching process and the sandbox's first process, over a SOCK_SEQPACKET pair. Both
+//! processes run this module: `send_*`, `take_*` and [`wait_for_go`] belong to the first process, except
+//! [`send_orders`] and [`send_program`]; those two, [`receive`] and [`take`] belong to the launching process. Both ends
+//! run our code until the client is executed, so the messages are trusted.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -13,26 +15,24 @@ use crate::error::Error;
 use crate::orders::{Descriptors, Orders};
 use crate::packet;
 
-/// From the sandbox.
+/// A message from the first process.
 #[derive(Debug)]
 pub enum Event {
-    /// The empty root stands, in a mount namespace of its own.
+    /// The empty root is mounted, in a new mount namespace.
     Standing,
-    /// The user namespace stands; the ids have to be mapped and the source moved in.
+    /// The user namespace exists; its ID mapping has to be written, and the source attached.
     Ready,
-    /// The filter is on, and this hears of the client's calls.
+    /// The filter is installed, and this is its listener.
     Filtered(OwnedFd),
-    /// A step failed.
     Failed(String),
-    /// The helper could not be executed.
     NotExecuted(String),
-    /// The helper ended, with this wait status.
+    /// The helper exited, with this wait status. Sent by pid 1 ([`sys::shim`]).
     HelperEnded(i32),
 }
 
 pub const GO: &[u8] = b"G";
 
-/// How long who is at work on another processor usually is.
+/// Typical reply latency of a peer on another CPU.
 const ANY_MOMENT: Duration = Duration::from_micros(500);
 
 const STANDING: u8 = b'S';
@@ -51,7 +51,7 @@ pub fn send_ready(to: BorrowedFd<'_>) -> sys::Result<()> {
 }
 
 pub fn send_failed(to: BorrowedFd<'_>, text: &str) {
-    // Nobody is left to receive of an error here; the silence itself is noticed.
+    // If the peer is gone, there is no way to report the error; end of file tells it enough.
     let _ = say(to, &tagged(FAILED, text));
 }
 
@@ -59,7 +59,7 @@ pub fn send_not_executed(to: BorrowedFd<'_>, text: &str) {
     let _ = say(to, &tagged(NOT_EXECUTED, text));
 }
 
-/// Padded: a packet of four bytes is a wait status.
+/// Padded to more than four bytes: a packet of exactly four bytes is a wait status.
 fn tagged(tag: u8, text: &str) -> Vec<u8> {
     [&[tag][..], b"    ", text.as_bytes()].concat()
 }
@@ -77,7 +77,7 @@ pub fn send_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptor
     packet::send(to, orders, [output_read, output_write, ring].into_iter().chain(joins.iter().flat_map(Joins::descriptors)))
 }
 
-/// In the sandbox: waits for the orders.
+/// In the first process: waits for the orders.
 pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
     sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
     let (orders, mut fds): (Orders, _) = packet::receive(from)?;
@@ -88,18 +88,18 @@ pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
     Ok((orders, Descriptors { output_read, output_write, ring, joins }))
 }
 
-/// After the word that all is there: what pid 1 will be.
+/// After `GO`: the program that becomes pid 1.
 pub fn send_program(to: BorrowedFd<'_>, program: &OwnedFd) -> sys::Result<()> {
     packet::send(to, &(), std::iter::once(program))
 }
 
-/// In the sandbox: waits for it.
+/// In the first process: waits for the program.
 pub fn take_program(from: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
     let ((), mut fds) = packet::receive(from)?;
     fds.next().ok_or_else(|| sys::Error::new("recvmsg(program)", rustix::io::Errno::PROTO))
 }
 
-/// In the sandbox: waits for the word that all is there, ids, source and files.
+/// In the first process: waits until ID mapping, source and files are in place.
 pub fn wait_for_go(from: BorrowedFd<'_>) -> sys::Result<()> {
     sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
     let mut word = [0u8; 1];
@@ -117,7 +117,7 @@ fn says_something(from: BorrowedFd<'_>) -> bool {
     rustix::event::poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&NOT_WAITING)) != Ok(0)
 }
 
-/// The next word, by `deadline`.
+/// Waits for the next message, until `deadline`.
 pub fn receive(from: BorrowedFd<'_>, deadline: Instant) -> Result<Event, Error> {
     sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
     let left = deadline.saturating_duration_since(Instant::now());
@@ -130,7 +130,7 @@ pub fn receive(from: BorrowedFd<'_>, deadline: Instant) -> Result<Event, Error> 
     }
 }
 
-/// The word that `poll` said is there.
+/// Receives a message that is already there.
 pub fn take(from: BorrowedFd<'_>) -> Result<Event, Error> {
     let mut buffer = [0u8; 4096];
     let (n, fds) = sys::descriptors::receive(from, &mut buffer).map_err(Error::Start)?;

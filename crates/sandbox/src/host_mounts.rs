@@ -1,4 +1,6 @@
-//! What the client finds inside besides its image and its files: things of the host, and stand-ins for programs.
+//! Parts of the host that the client sees besides its image and its files, and programs of ours that replace programs
+//! of the image. In: [`Shown`] entries and paths. Out: detached mounts ([`tree`]), then attached ones ([`place`]). Runs
+//! in the launching process, [`place`] inside the sandbox's mount namespace.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -16,10 +18,10 @@ use crate::error::Error;
 use crate::node;
 use crate::spec::{Shown, Spec, Thing};
 
-/// What stands in the place of a program by which a client asks for something.
+/// The program that replaces those by which a client requests services.
 const ASK: &str = "shorefast/ask";
 
-/// `shown`: the trees of what the spec shows, in its order.
+/// `shown`: the mounts for `spec.shown`, in the same order.
 pub fn place(spec: &Spec, shown: &[OwnedFd], program: &Program) -> sys::Result<()> {
     spec.shown.iter().zip(shown).try_for_each(|(shown, tree)| show(shown, tree))?;
     spec.stand_ins.iter().try_for_each(|place| stand_in(node::relative(place), program))
@@ -35,7 +37,7 @@ fn show(shown: &Shown, tree: &OwnedFd) -> sys::Result<()> {
     sys::mount::attach(tree.as_fd(), CWD, inside)
 }
 
-/// Our own program in the place of one of the image; an image that lacks it does without.
+/// Mounts our program over one of the image. If the image lacks it, there is nothing to replace.
 fn stand_in(place: &Path, program: &Program) -> sys::Result<()> {
     if !std::fs::symlink_metadata(place).is_ok_and(|metadata| metadata.is_file()) {
         return Ok(());
@@ -48,7 +50,7 @@ fn stand_in(place: &Path, program: &Program) -> sys::Result<()> {
     sys::mount::attach(copy.as_fd(), CWD, place)
 }
 
-/// What is to be shown of the host, held as a detached mount.
+/// Opens something of the host as a detached mount.
 pub fn tree(shown: &Shown) -> Result<OwnedFd, Error> {
     let set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let path = match &shown.what {

@@ -1,4 +1,6 @@
-//! From a spec to a running client, as seen by the process that mounts.
+//! From a [`Spec`] to a running [`Client`]. Runs in the launching process, except for the closure `life` in
+//! [`prepare`], which is the body of the sandbox's first process. In: spec, root filesystem and context. Out:
+//! [`Launched`] with the client, its mount namespace and its seccomp listener.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -30,7 +32,7 @@ use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, Shape, Sp
 
 pub use crate::root_source::Root;
 
-/// A sandbox that waits for its orders, set up while the caller still plans. Dropped: gone.
+/// A sandbox that waits for its orders, set up while the caller still plans. Dropped: killed.
 #[derive(Debug)]
 pub struct Prepared {
     first: FirstProcess,
@@ -38,23 +40,23 @@ pub struct Prepared {
     shape: Shape,
 }
 
-/// What the launch gets from its surroundings, in contrast to the plan.
+/// What a launch needs besides the plan.
 #[derive(Debug)]
 pub struct LaunchContext<'a> {
     pub ids: Ids,
     pub cgroup: &'a Cgroup,
-    /// Where the client's output is kept.
+    /// The ring file that receives the client's output.
     pub log: &'a OwnedFd,
-    /// The program of pid 1.
+    /// The program that becomes pid 1.
     pub program: &'a Program,
     pub deadline: Instant,
 }
 
-/// The search path inside: the union of what distributions use.
+/// PATH inside the sandbox: the union of what distributions use.
 const PATH: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Starts the sandbox's first process. It gets ready on its own and then waits for orders; should
-/// we die, it notices and ends.
+/// Starts the sandbox's first process. It prepares an empty root and then waits for orders; if we die, it sees end of
+/// file on the control socket and exits.
 pub fn prepare(shape: Shape) -> Result<Prepared, Error> {
     let (control, theirs) = handshake::pair().map_err(Error::Start)?;
     let fresh = match shape {
@@ -69,14 +71,14 @@ pub fn prepare(shape: Shape) -> Result<Prepared, Error> {
 }
 
 impl Prepared {
-    /// With where the files are that the client will see.
+    /// Sets where the client's files come from.
     pub fn with_root<'a>(self, spec: &Spec, root: Root<'a>) -> Result<Assigned<'a>, Error> {
-        // Prepared for the usual case; a client that shares more with the host needs another.
+        // This sandbox was prepared with the usual shape. A client that shares more with the host needs a new one.
         let prepared = if self.shape == spec.shape() { self } else { prepare(spec.shape())? };
         Ok(Assigned { prepared, root, source: None })
     }
 
-    /// Waits for its root; the mount namespace is where that stands.
+    /// Waits until the root exists, and returns the mount namespace that contains it.
     fn standing(&self, deadline: Instant) -> Result<OwnedFd, Error> {
         expect(handshake::receive(self.control.as_fd(), deadline)?, |word| matches!(word, Event::Standing))?;
         sys::namespace::mounts_of(self.first.child()?.pidfd.as_fd()).map_err(Error::Start)
@@ -88,7 +90,7 @@ impl Prepared {
     }
 }
 
-/// A sandbox with its client's files. Dropped: gone.
+/// A sandbox whose root filesystem is chosen. Dropped: killed.
 #[derive(Debug)]
 pub struct Assigned<'a> {
     prepared: Prepared,
@@ -97,17 +99,17 @@ pub struct Assigned<'a> {
 }
 
 impl<'a> Assigned<'a> {
-    /// With what came of opening the client's source.
+    /// Adds the result of opening the client's source, if the caller has opened it already.
     pub fn with_source(self, source: Option<Bounded<OwnedFd>>) -> Self {
         Self { source, ..self }
     }
 
-    /// For another sandbox.
+    /// To launch another sandbox with the same root.
     pub fn files(&self) -> Root<'a> {
         self.root
     }
 
-    /// Tells it what to become. The result, dropped, ends it.
+    /// Sends the orders and fills the root. Dropping the result kills the sandbox.
     pub fn launch(self, spec: &'a Spec, context: &'a LaunchContext<'a>) -> Result<Launching<'a>, Error> {
         let Self { prepared, root, source: place } = self;
         let credentials = root_source::credentials(root, spec, context.ids)?;
@@ -119,7 +121,7 @@ impl<'a> Assigned<'a> {
             .map_err(|error| why_not(prepared.control.as_fd(), error))?;
         drop(descriptors);
 
-        // While the first process restricts itself.
+        // In parallel with the first process, which restricts itself meanwhile.
         let home = Home::here().map_err(Error::Start)?;
         let opened = root_source::open(root, prepared.shape.rights, &home, context.deadline)?;
         let mut source = spec.source.as_ref().map(|source| Source::open(source, place, context.deadline)).transpose()?;
@@ -150,7 +152,7 @@ impl<'a> Assigned<'a> {
     }
 }
 
-/// A sandbox with all its files, which restricts itself. Dropped: gone.
+/// A sandbox with all its files, which is still restricting itself. Dropped: killed.
 #[derive(Debug)]
 pub struct Launching<'a> {
     client: Client,
@@ -159,22 +161,21 @@ pub struct Launching<'a> {
     spec: &'a Spec,
     context: &'a LaunchContext<'a>,
     is_met_halfway: bool,
-    /// Closed only when the client has started, which does not need to wait for that.
+    /// Held until the client has started, so that the time for closing it does not delay the start.
     _opened: Opened<'a>,
 }
 
-/// A sandbox in which the client runs. Dropped: gone.
+/// A sandbox in which the client runs. Dropped: killed.
 #[derive(Debug)]
 pub struct Launched {
     pub client: Client,
-    /// The sandbox's mount namespace.
     pub namespace: OwnedFd,
-    /// Hears the client's calls. `None`: nobody has to receive them.
+    /// The seccomp listener that receives the client's calls. `None`: the client mounts by itself, and no call is
+    /// forwarded.
     pub listener: Option<OwnedFd>,
 }
 
 impl Launching<'_> {
-    /// The sandbox's mount namespace.
     pub fn namespace(&self) -> &OwnedFd {
         &self.namespace
     }
@@ -214,7 +215,8 @@ impl Launching<'_> {
     }
 }
 
-/// All is there for the client; what comes after that, it need not wait for.
+/// Tells the first process that everything is in place, then sends the program of pid 1: the client's start does not
+/// wait for that.
 fn let_go(client: &Client, context: &LaunchContext<'_>) -> Result<(), Error> {
     let told = handshake::say(client.control(), handshake::GO)
         .and_then(|()| context.program.get())
@@ -222,7 +224,7 @@ fn let_go(client: &Client, context: &LaunchContext<'_>) -> Result<(), Error> {
     told.map_err(|error| why_not(client.control(), error))
 }
 
-/// Why the sandbox listens no more: by its own words, if it left some.
+/// Why the sandbox closed its end of the socket: the error that it sent, if any.
 fn why_not(control: BorrowedFd<'_>, error: sys::Error) -> Error {
     while error.errno() == rustix::io::Errno::PIPE {
         match handshake::take(control) {
@@ -268,7 +270,7 @@ fn orders(spec: &Spec, context: &LaunchContext<'_>, credentials: Credentials) ->
 
 fn output_pipe() -> sys::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = sys::call(|| "pipe2()".into(), rustix::pipe::pipe_with(PipeFlags::CLOEXEC))?;
-    // Only our end: a client may not expect a pipe that does not block.
+    // Only the read end: a client may not expect a non-blocking pipe.
     sys::call(|| "fcntl(O_NONBLOCK)".into(), rustix::fs::fcntl_setfl(&read, OFlags::NONBLOCK))?;
     Ok((read, write))
 }
@@ -290,7 +292,7 @@ fn candidates(helper: &OsStr, environment: &[(Vec<u8>, Vec<u8>)]) -> Vec<Vec<u8>
     directories.map(|directory| [directory, b"/", helper.as_bytes()].concat()).collect()
 }
 
-/// Of variables with one name the last counts: ours, then the container's, then the definition's.
+/// The last of several variables with one name wins: ours, then the container's, then the client definition's.
 fn environment(spec: &Spec, given: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let path = PATH.join(":");
     let fixed = [("PATH", path.as_str()), ("HOME", "/root"), ("USER", "root"), ("LOGNAME", "root"), ("LANG", "C.UTF-8")];

@@ -1,8 +1,13 @@
-//! The sandbox: a spec and a root filesystem in, a running client out.
+//! The sandbox: a [`Spec`] and a root filesystem in, a running [`Client`] out.
 //!
-//! On the other side is a client that is trusted with nothing: its image, its arguments and all
-//! that it does are hostile. It gets the image's files read-only, a bounded scratch space, seven
-//! harmless devices, the host's network, and no way to anything else.
+//! The client is not trusted at all: its image, its arguments and everything it does are treated as hostile. It gets
+//! the image's files read-only, a bounded scratch space, seven harmless devices and the host's network, and nothing
+//! else.
+//!
+//! Two processes run this code. The launching process (the one that mounts) calls [`launch`], which starts the
+//! sandbox's first process; that one runs [`child`], sets up namespaces, seccomp and credentials, starts the client and
+//! finally becomes pid 1 of the sandbox. They talk over a socket ([`handshake`]). Each module says which of the two
+//! runs it.
 
 pub mod launch;
 pub mod first;

@@ -1,4 +1,6 @@
-//! The processes of one sandbox, found by its ids: also those that share the host's processes, and outlive the first one.
+//! Finds and kills the processes of one sandbox: its [`Ids`] come in, whether any process is left goes out. Also finds
+//! those that share the host's pid namespace and outlive the first process. Runs in the launching process, and in the
+//! process that cleans up after a mount.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,29 +13,29 @@ use shorefast_sys as sys;
 use crate::spec::Ids;
 use crate::stuck;
 
-/// What a kill takes, and the kernel's work after it.
+/// Time for SIGKILL to take effect, and for the kernel's work after it.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What is known of a sandbox whose processes are to be found.
+/// What identifies the processes of a sandbox.
 #[derive(Clone, Copy, Debug)]
 pub struct Sandbox {
     pub ids: Ids,
-    /// When it was made, in clock ticks since boot: none of its processes is older.
+    /// When the sandbox was created, in clock ticks since boot: none of its processes is older.
     pub since: u64,
-    /// Its mount namespace, by inode: nothing gets out of that, and nothing else gets in.
+    /// The inode of its mount namespace: no process of the sandbox can leave it, and no other can enter it.
     pub mounts: Option<u64>,
 }
 
-/// Whether any process has these ids: of whatever run directory or version.
+/// Whether any process has these ids, regardless of the run directory or version that started it.
 pub fn is_anybody(ids: Ids) -> bool {
     use crate::spec::Identity::{DedicatedUser, UserNamespace};
     let users = [UserNamespace, DedicatedUser].into_iter().flat_map(|identity| [ids.init(identity), ids.client(identity)]);
-    // The kernel looks at its processes only if it knows the user at all.
+    // Cheap: the kernel walks its processes only if it has an entry for the user at all.
     users.into_iter().any(|user| rustix::process::getpriority_user(rustix::process::Uid::from_raw(user)).is_ok())
 }
 
-/// Kills every process of a sandbox. Says whether none is left.
+/// Kills every process of a sandbox. Returns whether none is left.
 pub fn end_all(sandbox: &Sandbox) -> bool {
     let deadline = Instant::now() + PATIENCE;
     let mut scan = ProcessScan::default();
@@ -55,8 +57,8 @@ pub fn end_all(sandbox: &Sandbox) -> bool {
     false
 }
 
-/// Waits for the end of a pid namespace whose first process was killed: that waits for all others, and one of them may have to be freed.
-/// Says whether it has ended.
+/// Waits for the end of a pid namespace whose pid 1 was killed. Pid 1 waits for all others in the namespace, some of
+/// which may have to be unblocked. Returns whether it has ended.
 pub fn end_namespace(first: Pid) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while sys::process::start_of_remaining(first).is_some() {
@@ -75,7 +77,7 @@ fn in_namespace_of(first: Pid) -> Vec<Pid> {
     pids().filter(|pid| namespace(*pid).is_some_and(|own| own == wanted)).collect()
 }
 
-/// Kills it if it is a member: looked at after it is held, so that it cannot be another one of the same number.
+/// Opens a pidfd first and checks membership afterwards, so that a reused pid is never killed.
 fn kill(pid: Pid, sandbox: &Sandbox) {
     let Ok(held) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
     if look(pid, sandbox) == Sighting::Member {
@@ -83,27 +85,27 @@ fn kill(pid: Pid, sandbox: &Sandbox) {
     }
 }
 
-/// One process of the list, when its turn came.
+/// The state of one listed process when it was examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sighting {
     Member,
     Stranger,
-    /// Ended, or about to: perhaps a member, which left a child that was not there yet when the list was made.
+    /// Exited, or exiting: perhaps a member that left a child which did not exist yet when the list was read.
     Gone,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Members(Vec<Pid>),
-    /// None that is seen, but there may be one.
+    /// No member was seen, but one may exist.
     Unclear,
     Nobody,
 }
 
-/// Several looks at a list that changes while it is read.
+/// Repeated scans of a process list that changes while it is read.
 #[derive(Debug, Default)]
 struct ProcessScan {
-    /// Whose children are on the list by now, or are none of ours.
+    /// Processes whose children are listed by now, or that are not members.
     settled: HashSet<Pid>,
 }
 
@@ -142,7 +144,7 @@ fn look(pid: Pid, sandbox: &Sandbox) -> Sighting {
         Err(_) => Sighting::Gone,
         Ok(status) if !belongs(&status, sandbox.ids) => Sighting::Stranger,
         Ok(status) => match (sys::process::start_of(pid), mounts_of(pid)) {
-            // Its first thread has ended, but another one waits for something.
+            // Its main thread has exited, but another thread is blocked.
             (None, _) if numbers(&status, "Threads:").iter().any(|threads| *threads > 1) => Sighting::Member,
             (None, _) | (_, None) => Sighting::Gone,
             (Some(started), _) if started < sandbox.since => Sighting::Stranger,
@@ -156,12 +158,12 @@ fn mounts_of(pid: Pid) -> Option<u64> {
     fs::metadata(format!("/proc/{}/ns/mnt", pid.as_raw_nonzero())).ok().map(|namespace| namespace.ino())
 }
 
-/// By its user, or, where the client is the host's root, by a group that nothing else has.
+/// By its uid or, where the client is the host's root, by a group that no other process has.
 fn belongs(status: &str, ids: Ids) -> bool {
     numbers(status, "Uid:").first().is_some_and(|uid| ids.contain(*uid)) || numbers(status, "Groups:").contains(&ids.mark())
 }
 
-/// What stands in one line of /proc/PID/status.
+/// The numbers of one line of /proc/PID/status.
 fn numbers(status: &str, name: &str) -> Vec<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
@@ -181,9 +183,9 @@ mod tests {
             (&[&[(1, Stranger), (2, Member)]], Found::Members(vec![pid(2)])),
             (&[&[(1, Stranger), (2, Gone)]], Found::Unclear),
             (&[&[(1, Gone), (2, Member)]], Found::Members(vec![pid(2)])),
-            // It was seen to be another's before it went.
+            // Seen as a stranger before it exited.
             (&[&[(1, Stranger)], &[(1, Gone)]], Found::Nobody),
-            // A member that nobody reaps: what it started came before it ended, so it is on the second list.
+            // A member that is never reaped: it started its children before it exited, so they are on the second list.
             (&[&[(2, Gone)], &[(2, Gone)]], Found::Nobody),
             (&[&[(2, Gone)], &[(2, Gone), (3, Gone)]], Found::Unclear),
         ];

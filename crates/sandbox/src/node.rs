@@ -1,4 +1,6 @@
-//! Files, directories and links in the root that is being assembled.
+//! Creates and lists files, directories and links in the root that is being assembled. Paths are relative to the
+//! working directory, which is that root. Runs in both processes: in the sandbox's first process for what
+//! [`crate::root`] creates, in the launching process for the rest.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -10,7 +12,7 @@ use shorefast_sys::{Result, call};
 
 use crate::files::{FilePlace, ReadFile};
 
-/// What a directory holds under a name.
+/// A directory entry.
 #[derive(Debug)]
 pub struct Entry {
     pub name: Vec<u8>,
@@ -25,7 +27,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// `None`: special files do not exist for a client.
+    /// `None`: special files are hidden from the client.
     pub fn of(file_type: FileType, leads_to: Option<Vec<u8>>) -> Option<Self> {
         match file_type {
             FileType::Symlink => leads_to.map(Self::Link),
@@ -37,13 +39,13 @@ impl EntryKind {
 }
 
 impl Entry {
-    /// Whether it is shown by mounting it.
+    /// Whether it appears as a mount; links are recreated instead.
     pub fn is_mounted(&self) -> bool {
         !matches!(self.kind, EntryKind::Link(_))
     }
 }
 
-/// What a directory of the image holds.
+/// Lists a directory of the image.
 pub fn entries(directory: &OwnedFd) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for entry in call(|| "open(image)".into(), rustix::fs::Dir::read_from(directory))? {
@@ -81,7 +83,7 @@ pub fn give(path: &Path, owner: u32) -> Result<()> {
     call(|| format!("chown({path:?})"), chown)
 }
 
-/// Directories on the way to it.
+/// Creates the missing parent directories of `path`.
 pub fn make_parents(path: &Path) -> Result<()> {
     match path.parent().filter(|parent| !parent.is_dir()) {
         Some(parent) => call(|| format!("mkdir({parent:?})"), std::fs::create_dir_all(parent)),
@@ -108,7 +110,7 @@ pub fn path(bytes: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(bytes))
 }
 
-/// The root that is being assembled is the working directory.
+/// Relative to the root that is being assembled, which is the working directory.
 pub fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }

@@ -1,4 +1,5 @@
-//! More than a word, from the launching process to the sandbox's first: plain data of any size, and a few descriptors.
+//! Messages larger than a byte, from the launching process to the sandbox's first process: a serde value of any size
+//! and a few descriptors go in at [`send`] (launching process) and come out at [`receive`] (first process).
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shorefast_sys as sys;
 
-/// Most letters are shorter. A longer one is an enclosure: memory that is nobody's file.
+/// Most messages are shorter. The bytes of a longer one travel in a memfd, which is the first descriptor of the packet.
 const PACKET: usize = 2048;
 
 const WHOLE: u8 = b'W';
@@ -27,7 +28,7 @@ pub fn send<'a>(to: BorrowedFd<'_>, data: &impl Serialize, descriptors: impl Ite
     sys::descriptors::send(to, &packet, &fds)
 }
 
-/// In the sandbox: waits for a letter. Ends with the launching process.
+/// Waits for a message. End of file means that the launching process died, and ends this process, too.
 pub fn receive<T: DeserializeOwned>(from: BorrowedFd<'_>) -> sys::Result<(T, impl Iterator<Item = OwnedFd>)> {
     let mut packet = [0u8; PACKET];
     let (length, fds) = sys::descriptors::receive(from, &mut packet)?;

@@ -1,9 +1,12 @@
-//! Files for a client in a container that already runs. The container's own filesystem is shared with it, live, and whatever is written there
-//! stays there for all of its processes: so nothing is. A file stands in the sandbox's tmpfs, and is mounted over the container's in the
-//! client's mount namespace alone.
+//! Files for a client in a container that is already running. In: the files' contents. Out: mounts over the container's
+//! files. Runs in the launching process, inside the sandbox's mount namespace.
 //!
-//! On the other side is the container, which may change its files at any moment, and lead paths wherever it likes by links. Every place is
-//! resolved once, below the client's root, and held by descriptor.
+//! The container's filesystem is shared with it, live, so nothing is written there: it would stay, visible to all of
+//! its processes. Instead a file is created in the sandbox's tmpfs and mounted over the container's, in the client's
+//! mount namespace only.
+//!
+//! The container is hostile: it may change its files at any time, and redirect paths with symbolic links. To avoid a
+//! TOCTOU race, every path is resolved once, below the client's root, and held as a descriptor.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -19,12 +22,12 @@ use sys::{Result, call};
 use crate::files::{FilePlace, ReadFile};
 use crate::node;
 
-/// What is mounted over the container's files and directories.
+/// Files and directories that are mounted over the container's.
 const OURS: &str = "shorefast/private";
-/// The container's directories that are covered, for links to what is in them.
+/// The container's covered directories, as targets of links.
 const COVERED: &str = "shorefast/container";
 
-/// Puts the files into the root that is the working directory, in the calling thread's mount namespace.
+/// Creates the files in the current root, which is the working directory, in the calling thread's mount namespace.
 pub fn lay(files: &[ReadFile], owner: u32, deadline: Instant) -> Result<()> {
     if files.is_empty() {
         return Ok(());
@@ -36,10 +39,11 @@ pub fn lay(files: &[ReadFile], owner: u32, deadline: Instant) -> Result<()> {
     files.iter().enumerate().try_for_each(|(number, file)| place.lay(&number.to_string(), file))
 }
 
-/// Where the files go. Whatever asks the container's filesystems is a bounded call: any process may serve those.
+/// Where the files go. Every access to the container's filesystems is a bounded call, because any process may serve
+/// them.
 struct Place {
     root: OwnedFd,
-    /// The client's user.
+    /// The client's uid.
     owner: u32,
     deadline: Instant,
 }
@@ -59,7 +63,7 @@ impl Place {
         }
     }
 
-    /// Links are followed within the client's root; those of /proc lead out of it.
+    /// Symbolic links are followed within the client's root. Those of /proc would lead out of it, and are refused.
     fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
         bounded_call::open_below(self.root.as_fd(), path, flags, self.deadline).or_timed_out(|| format!("open({path:?})"))
     }
@@ -78,7 +82,7 @@ impl Place {
         self.cover(place, &ours)
     }
 
-    /// The longest part of the path that is there as a directory, and what is left.
+    /// The longest prefix of the path that exists as a directory, and the rest.
     fn existing_part<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a Path)> {
         for part in path.ancestors().skip(1) {
             let named = if part.as_os_str().is_empty() { Path::new(".") } else { part };
@@ -91,7 +95,8 @@ impl Place {
         Err(sys::Error::new("open(\".\")", Errno::NOENT))
     }
 
-    /// Covers a directory of the container with one of ours that shows the same, as links, but for `without`.
+    /// Covers a directory of the container with one of ours that contains a link to each of its entries, except
+    /// `without`.
     fn cover_directory(&self, directory: &OwnedFd, number: &str, without: &Path) -> Result<OwnedFd> {
         let (ours, covered) = (Path::new(OURS).join(number), Path::new(COVERED).join(number));
         node::make_directory(&ours)?;
@@ -100,7 +105,7 @@ impl Place {
         for entry in bounded_call::list(directory.as_fd(), self.deadline).or_timed_out(|| "open(container)".to_owned())? {
             let name = node::path(&entry.name);
             if name != without {
-                // What is a link there stays what it is: it may be a relative one.
+                // A symbolic link is copied as it is, because it may be relative.
                 let target =
                     entry.leads_to.as_deref().map_or_else(|| Path::new("/").join(&covered).join(name), |to| node::path(to).to_owned());
                 node::make_link(&ours.join(name), &target)?;
@@ -121,7 +126,7 @@ fn in_container(path: &Path, error: &sys::Error) -> sys::Error {
     sys::Error::new(format!("open({:?}) in the container", file_name(path)), error.errno())
 }
 
-/// In a directory of ours, which nobody else sees yet.
+/// In a directory that we created, which no other process sees yet.
 fn create(directory: OwnedFd, path: &Path, file: &ReadFile, owner: u32) -> Result<()> {
     let text = |verb: &str| format!("{verb}({path:?})");
     let mut directory = directory;
@@ -153,7 +158,7 @@ fn first_of(path: &Path) -> &Path {
     path.iter().next().map_or(path, Path::new)
 }
 
-/// As users know it.
+/// The path as the user knows it.
 fn file_name(path: &Path) -> PathBuf {
     Path::new("/").join(path)
 }

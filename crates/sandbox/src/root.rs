@@ -1,8 +1,10 @@
-//! The root filesystem that the client sees, as far as it is the same for every client. The sandbox's first process makes it and
-//! what it needs itself, while the launching process still plans; that one does the rest, with what only this client gets
-//! to see ([`crate::fill`]).
+//! The parts of the client's root filesystem that are the same for every client. [`enter_empty`] runs in the sandbox's
+//! first process while the launching process still plans: it takes an optional small mount namespace and leaves the
+//! process in a new mount namespace with an empty root. [`fill_empty`] runs in the launching process, inside that mount
+//! namespace, and adds the standard directories; what is specific to this client follows in [`crate::fill`].
 //!
-//! It is a small private tmpfs. What is writable is ours, empty at the start, and bounded.
+//! The root is a small private tmpfs. Everything writable in it is provided by the sandbox, starts empty, and is
+//! bounded.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -15,12 +17,12 @@ use sys::{Result, call};
 use crate::node;
 use crate::spec::{DEFAULT_SCRATCH, Rights};
 
-/// Which directories of the root are ours.
+/// Which directories of the root the sandbox provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BaseDirs {
-    /// All that is writable; the image is shared and read-only.
+    /// Everything that is writable; the image is shared and read-only.
     Full,
-    /// /dev, /proc and /shorefast; the rest is the container's own.
+    /// /dev, /proc and /shorefast; the rest belongs to the container.
     Sparse,
 }
 
@@ -28,7 +30,6 @@ pub const ETC: &str = "etc";
 const PROC: &str = "proc";
 const DEV: &str = "dev";
 
-/// Character devices: name, major, minor.
 const DEVICES: &[(&str, u32, u32)] = &[
     ("dev/null", 1, 3),
     ("dev/zero", 1, 5),
@@ -41,7 +42,7 @@ const DEVICES: &[(&str, u32, u32)] = &[
 
 const DIRECTORIES: &[&str] = &["sys", "var", "shorefast", "shorefast/files", ETC];
 
-/// Directories that belong to the client. They start empty.
+/// Directories that the client owns. They start empty.
 const WRITABLE: &[&str] = &["run", "tmp", "root", "shorefast/target", "dev/shm", "var/log", "var/lib", "var/cache", "var/tmp", "var/spool"];
 
 const LINKS_OF_DEV: &[(&str, &str)] =
@@ -49,8 +50,8 @@ const LINKS_OF_DEV: &[(&str, &str)] =
 
 const LINKS_OF_VAR: &[(&str, &str)] = &[("var/run", "/run"), ("var/lock", "/run/lock")];
 
-/// Goes to an empty root of its own, in a mount namespace of its own: all that is the same for
-/// every client. `small`: what to make it from, if the launching process could see that.
+/// Enters a new mount namespace with an empty root. `small`: the mount namespace to copy, if the launching process
+/// found one.
 pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights) -> Result<()> {
     let size = DEFAULT_SCRATCH.to_string();
     let options = [("size", size.as_str()), ("nr_inodes", "65536"), ("mode", "0755"), ("source", "shorefast")];
@@ -79,13 +80,14 @@ pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights) -> Result<()> {
     DEVICES.iter().try_for_each(|device| make_device(*device))
 }
 
-/// The sandbox's own directories beside a container's.
+/// What the sandbox adds to a container's directories.
 const SPARSE: &[&str] = &["shorefast", "shorefast/files"];
 
-/// What stands in it, but for the image's files. Made by the launching process. `owner`: the client's user.
+/// Creates all but the image's files. Runs in the launching process. `owner`: the client's uid.
 ///
-/// A container without a user namespace has the host's root as its own: without any right, but the owner of what root owns. So there the
-/// way to the target belongs to a `stranger`, and the client cannot put another directory in its place.
+/// In a container without a user namespace the client has the host's uid 0: without capabilities, but it owns whatever
+/// root owns. So there the path to the target belongs to `stranger`, a different uid, and the client cannot replace a
+/// directory on it.
 pub fn fill_empty(base_dirs: BaseDirs, owner: u32, stranger: u32) -> Result<()> {
     let (directories, writable, links) = match base_dirs {
         BaseDirs::Full => (DIRECTORIES, WRITABLE, LINKS_OF_VAR),
@@ -109,18 +111,17 @@ fn make_device((path, major, minor): (&str, u32, u32)) -> Result<()> {
     call(|| format!("mknod({path:?})"), node)
 }
 
-/// What a new mount namespace starts with.
 enum Below {
-    /// Nothing of anybody's: the kernel's own devtmpfs. It stays there, covered by the new root, as
-    /// in every system that left its initramfs this way. To take it out, pivot_root would walk
-    /// through all processes of the host, and umount would wait for all its processors.
+    /// The kernel's own devtmpfs. It stays mounted, covered by the new root, as in every system that left its initramfs
+    /// this way. Removing it was ruled out: pivot_root would walk all processes of the host, and umount would wait for
+    /// an RCU grace period on all CPUs.
     Nothing,
-    /// A copy of the host's mounts, which must go.
+    /// A copy of the host's mounts, which has to be unmounted.
     Host,
 }
 
-/// A new mount namespace, made from a small one where that can be seen: its price is then the
-/// same on every host.
+/// Creates a new mount namespace, as a copy of a small one if there is one: the cost then does not depend on the number
+/// of mounts of the host.
 fn own_mount_namespace(small: Option<&OwnedFd>) -> Result<Below> {
     let found = if small.is_none() { sys::namespace::search_small_mount_namespace() } else { None };
     if let Some(small) = small.or(found.as_ref()) {

@@ -1,4 +1,5 @@
-//! Where the files of a root come from: an image's files, or those of a container that already runs.
+//! Where the files of the root come from: an image, or a container that is already running. A [`Root`] comes in,
+//! detached mounts and the client's credentials go out. Runs in the launching process.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -21,33 +22,31 @@ use crate::node::{self, Entry, EntryKind};
 use crate::root::BaseDirs;
 use crate::spec::{INIT_INSIDE, Identity, Ids, Rights, Spec};
 
-/// Top-level names that the image does not decide.
+/// Top-level names that the sandbox provides, not the image.
 const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shorefast", etc::OF_IMAGE];
 
-/// Where the client's files come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Root<'a> {
-    /// The image's root filesystem, and what [`crate::etc::prepare`] made of it, if that is there.
+    /// The image's root filesystem, and the directory that [`crate::etc::prepare`] made for it, if there is one.
     Image { rootfs: &'a Path, etc: Option<&'a Path> },
-    /// The container that the sandbox was made for.
+    /// The container that the client is to run in.
     Container(&'a Container),
 }
 
-/// The same, opened.
 #[derive(Debug)]
 pub struct Opened<'a> {
     pub contents: Contents<'a>,
-    /// What stands in it.
+    /// The top-level entries of the root.
     pub entries: Vec<Entry>,
-    /// One for each entry that is mounted, in order.
+    /// The detached mounts, one for each entry for which [`Entry::is_mounted`] holds, in the same order.
     pub trees: Vec<OwnedFd>,
-    /// What they were copied from. To close it takes a moment, so it stays as long as they do.
+    /// The mount that they were copied from. Closing it takes time, so it is closed together with them.
     _shelf: Option<StoreTree>,
 }
 
 #[derive(Debug)]
 pub enum Contents<'a> {
-    /// `etc`: what was prepared, as a tree.
+    /// `etc`: the prepared directory, as a detached mount.
     Image {
         root: OwnedFd,
         etc: Option<OwnedFd>,
@@ -55,12 +54,12 @@ pub enum Contents<'a> {
     Container(&'a Container),
 }
 
-/// What else differs between the two.
+/// The other differences between an image and a container.
 #[derive(Debug)]
 pub struct Credentials {
     pub owner: u32,
     pub init_id: u32,
-    /// Set if the client becomes part of a container.
+    /// Set if the client joins a container's namespaces.
     pub joins: Option<Joins>,
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -89,14 +88,15 @@ pub fn credentials(root: Root<'_>, spec: &Spec, ids: Ids) -> Result<Credentials,
     }
 }
 
-/// Made by the launching process: a copy can be made only of mounts in one's own namespace. `home`: where that is.
+/// Runs in the launching process, because open_tree can only copy mounts of the caller's own mount namespace. `home`:
+/// that namespace.
 pub fn open<'a>(root: Root<'a>, rights: Rights, home: &Home, deadline: Instant) -> Result<Opened<'a>, Error> {
     match root {
         Root::Image { rootfs: path, etc } => {
             let fail = |source| Error::Root { path: path.to_owned(), source };
             let image = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
             let image = call(|| format!("open({path:?})"), image).map_err(fail)?;
-            // Without it everything takes a little longer.
+            // Optional: without the prepared directory, filling /etc only takes longer.
             let etc = etc.filter(|_| rights == Rights::None);
             let store_tree = etc.filter(|_| is_crowded(home)).and_then(|etc| StoreTree::with_both(path, etc));
             let copy = |from: BorrowedFd<'_>, name: &Path| match rights {
@@ -121,7 +121,7 @@ pub fn open<'a>(root: Root<'a>, rights: Rights, home: &Home, deadline: Instant) 
 }
 
 impl Opened<'_> {
-    /// What else stands in the root.
+    /// Which directories the sandbox adds to the root.
     pub fn base_dirs(&self) -> BaseDirs {
         match self.contents {
             Contents::Image { .. } => BaseDirs::Full,
@@ -129,7 +129,7 @@ impl Opened<'_> {
         }
     }
 
-    /// The client's files, as the host has them.
+    /// Reads the files that the client gets besides its root, as the host has them.
     pub fn read_files(&self, spec: &Spec, ids: Ids, deadline: Instant) -> Result<Vec<ReadFile>, Error> {
         match &self.contents {
             Contents::Image { root, .. } => files::read(spec, root, ids, deadline),
@@ -138,11 +138,11 @@ impl Opened<'_> {
     }
 }
 
-/// What a container has at the top that is not the client's to see.
+/// Top-level entries of a container that the client must not see.
 const NOT_OF_CONTAINER: &[&CStr] = &[c"dev", c"proc", c"shorefast"];
 
-/// The container's top-level entries with all that is mounted below them, as they are. Its files may be anybody's: whoever asks for them, in
-/// the container's mount namespace, can be left behind.
+/// The container's top-level entries, each with everything mounted below it. Any process may serve its files, so the
+/// process that reads them, in the container's mount namespace, may block: it is a bounded call with a deadline.
 fn container_entries(container: &Container, deadline: Instant) -> sys::Result<(Vec<Entry>, Vec<OwnedFd>)> {
     let listed = bounded_call::list_root(container.mounts.as_fd(), NOT_OF_CONTAINER, deadline);
     let (mut entries, mut trees) = (Vec::new(), Vec::new());
@@ -159,15 +159,16 @@ fn container_entries(container: &Container, deadline: Instant) -> sys::Result<(V
     Ok((entries, trees))
 }
 
-/// From here on, a copy of a mount takes as long as what is done about it: for each, the kernel looks at all that is mounted on the original.
+/// With this many mounts on the host, copying one takes as long as the workaround: for each copy the kernel walks
+/// everything that is mounted on the original.
 const CROWD: u32 = 1_000;
 
 fn is_crowded(home: &Home) -> bool {
     home.mounts().is_some_and(|mounts| mounts >= CROWD)
 }
 
-/// A copy of the directory of the store in which an image and its /etc are, with nothing mounted on it, to make all other copies from
-/// (Linux 6.15).
+/// A copy of the store's directory that contains both the image and its /etc, with nothing mounted on it. All other
+/// copies are made from this one (Linux 6.15).
 #[derive(Debug)]
 struct StoreTree {
     tree: OwnedFd,
@@ -176,7 +177,7 @@ struct StoreTree {
 }
 
 impl StoreTree {
-    /// `None`: they are not together.
+    /// `None`: they are in different directories.
     fn with_both(image: &Path, etc: &Path) -> Option<Self> {
         let directory = image.parent().filter(|directory| etc.parent() == Some(directory))?;
         let tree = sys::mount::detached_copy(CWD, directory).ok()?;
@@ -199,7 +200,7 @@ fn read_only() -> MountAttrFlags {
 
 fn read_only_copy(directory: BorrowedFd<'_>, name: &Path) -> sys::Result<OwnedFd> {
     let tree = sys::mount::detached_copy(directory, name)?;
-    // Private: on a host with shared mounts, what is mounted there later must not appear here.
+    // Private: on a host with shared mounts, later mounts there must not propagate into the sandbox.
     sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(read_only()), private: true, ..Attributes::default() })?;
     Ok(tree)
 }

@@ -1,4 +1,5 @@
-//! A host path for the client to see.
+//! The host path that the client sees at [`SOURCE`]. In: a [`HostSource`]. Out: a detached, restricted, perhaps
+//! ID-mapped mount. Runs in the launching process.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -14,14 +15,14 @@ use sys::namespace::Home;
 use crate::error::Error;
 use crate::spec::{HostSource, IDS_PER_NAMESPACE, Identity, Ids, SOURCE, SourceAccess};
 
-/// What a mount needs below it.
+/// The file type that a mount point for it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Directory,
     File,
 }
 
-/// It is held as a detached mount.
+/// A host path, held as a detached mount.
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,
@@ -30,22 +31,22 @@ pub struct Source {
     pub kind: Kind,
 }
 
-/// How the owners of the source's files are shown to the client.
+/// How the owners of the source's files appear to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owners {
     /// As they are on the host.
     Unmapped,
-    /// Through a mapping in the form of uid_map: a number on disk, the host's number that it is taken for, how many.
+    /// Through a mapping in the format of uid_map: first id on disk, first id on the host, count.
     Mapped(String),
-    /// Through the client's own user namespace: the host's root is the client.
+    /// Through the client's own user namespace: the host's root becomes the client.
     AsClient,
 }
 
 impl Owners {
-    /// `client`: its user, as the host's number.
+    /// `client`: its uid on the host.
     pub fn of(access: SourceAccess, identity: Identity, client: u32, ids: Ids) -> Self {
         match (identity, access) {
-            // A user of its own, to whom all are others; or one who may do everything anyway.
+            // A dedicated uid owns nothing here, and the host's root may access everything anyway.
             (Identity::DedicatedUser | Identity::HostRoot, _) => Self::Unmapped,
             (Identity::UserNamespace, SourceAccess::AsOthers) => Self::Mapped(all_but_root(ids)),
             (Identity::UserNamespace, SourceAccess::AsRoot) => Self::AsClient,
@@ -57,9 +58,10 @@ impl Owners {
     }
 }
 
-/// For root of a user namespace of ours. Users of the host have the numbers inside that they have outside; only root, whose number the
-/// client has, is somebody else. What the client makes belongs on disk to the number that it has on the host. A number that is not
-/// mapped at all would make the kernel refuse even what everybody may write to, so those beyond the namespace stay what they are.
+/// For root of a user namespace that we created. Users of the host have the same ids inside as outside, except root,
+/// whose id is the client's: root's files appear to belong to another user. Files that the client creates are stored
+/// with the uid that it has on the host. Ids beyond the namespace are mapped to themselves: with an unmapped owner, the
+/// kernel would refuse even writes that the mode permits to everyone.
 fn all_but_root(ids: Ids) -> String {
     let (client, other) = (ids.base(), ids.dedicated());
     lines(&[
@@ -71,7 +73,7 @@ fn all_but_root(ids: Ids) -> String {
     ])
 }
 
-/// For a client that is the host's root without its rights: the two change places.
+/// For a client with the host's uid 0 but no capabilities: root and the dedicated uid are swapped.
 fn without_root(ids: Ids) -> String {
     let other = ids.dedicated();
     lines(&[(0, other, 1), (1, 1, other - 1), (other, 0, 1), (other + 1, other + 1, u32::MAX - other - 1)])
@@ -82,7 +84,8 @@ fn lines(extents: &[(u32, u32, u32)]) -> String {
 }
 
 impl Source {
-    /// It may be on anybody's filesystem, whose server may be dead. `opened`: what came of that, if somebody has opened it.
+    /// Opens the source as a bounded call, since its server may be dead. `opened`: the result, if the caller has opened
+    /// it already.
     pub fn open(source: &HostSource, opened: Option<Bounded<OwnedFd>>, deadline: Instant) -> Result<Self, Error> {
         let HostSource { path, is_read_only, .. } = source;
         let fail = |source| Error::Source { path: path.clone(), source };
@@ -99,14 +102,14 @@ impl Source {
         Ok(Self { path: path.to_owned(), is_read_only: *is_read_only, tree, kind })
     }
 
-    /// Ready to be attached, its owners as they are, or through a mapping.
+    /// Returns it ready to be attached, with its owners unchanged or through a mapping.
     pub fn ready(self, mapping: Option<&str>) -> Result<OwnedFd, Error> {
         let made = mapping.map(sys::namespace::with_mapping).transpose();
         let owners = made.map_err(|source| Error::Source { path: self.path.clone(), source })?;
         self.restricted(owners)
     }
 
-    /// Its owners shown as `owners`' user namespace sees them.
+    /// `owners`: the user namespace whose mapping is applied.
     fn restricted(self, owners: Option<OwnedFd>) -> Result<OwnedFd, Error> {
         let Self { path, tree, is_read_only, .. } = self;
         let mut set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
@@ -120,7 +123,7 @@ impl Source {
         }
     }
 
-    /// For a sandbox that stands in its user namespace, where it can attach nothing itself.
+    /// For a sandbox that is already in its user namespace, where it cannot attach host mounts itself.
     pub fn show_in(self, namespace: &OwnedFd, sandbox: rustix::process::Pid) -> Result<(), Error> {
         let path = self.path.clone();
         let fail = |source| Error::Source { path: path.clone(), source };
@@ -135,7 +138,7 @@ impl Source {
 mod tests {
     use super::*;
 
-    /// What a number on disk is taken for.
+    /// What an id on disk is mapped to.
     fn taken_for(owners: &Owners, on_disk: u32) -> Option<u32> {
         let Owners::Mapped(map) = owners else { panic!("{owners:?}") };
         let found: Vec<_> = map
@@ -160,7 +163,7 @@ mod tests {
                 let is_clients = |on_disk| taken_for(&owners, on_disk) == Some(client);
                 let disk =
                     [0, 1, 1000, 65_534, 65_535, 65_536, 1_000_000, ids.dedicated() - 1, ids.dedicated(), ids.base() - 1, ids.base()];
-                // What it makes has an owner that no user of the host is.
+                // A file that it creates has an owner that is no user of the host.
                 let own: Vec<_> = disk.into_iter().filter(|on_disk| is_clients(*on_disk)).collect();
                 assert!(own.len() == 1 && ids.contain(own[0]), "{identity:?}: {own:?}");
                 assert!(taken_for(&owners, 0).is_some(), "what root lets everybody write to is for the client, too");

@@ -1,4 +1,6 @@
-//! What to run, and in what kind of sandbox. Part of the plan: a value that one can print.
+//! What to run, and in which kind of sandbox. Plain data with no side effects: the engine's plan makes it in the
+//! launching process, and it can be printed. Of these types the sandbox's first process only sees those that
+//! [`crate::orders`] contains.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,19 +8,19 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where things are inside, whatever they are called on the host.
+/// Fixed paths inside the sandbox, independent of the paths on the host.
 pub const TARGET: &str = "/shorefast/target";
 pub const SOURCE: &str = "/shorefast/source";
 pub const FILES: &str = "/shorefast/files";
 
-/// What a client can write inside, in bytes: big enough for the caches of known clients.
+/// Default size of the client's writable tmpfs, in bytes: enough for the caches of known clients.
 pub const DEFAULT_SCRATCH: u64 = 256 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// The helper and its arguments; the first is looked up on the image's PATH.
+    /// The helper and its arguments. The first word is looked up in the image's PATH.
     pub command: Vec<OsString>,
-    /// The name that it is told to have, if it is not the first word.
+    /// argv[0], if it differs from the first word.
     pub arg0: Option<String>,
     pub environment: Vec<(String, String)>,
     pub identity: Identity,
@@ -26,35 +28,35 @@ pub struct Spec {
     pub capabilities: Capabilities,
     pub source: Option<HostSource>,
     pub files: Vec<File>,
-    /// Things of the host that it sees as they are.
+    /// Host directories, sockets and filesystems that the client sees unchanged.
     pub shown: Vec<Shown>,
-    /// Programs of the image in whose place a word to the broker stands.
+    /// Programs of the image that are replaced by one that sends a request to the broker.
     pub stand_ins: Vec<PathBuf>,
     pub role: Role,
     pub process_limits: ProcessLimits,
     pub scratch_bytes: u64,
 }
 
-/// Limits that need no control group, and so cost a mount nothing and hold on every host: the kernel counts the processes of a user, of
-/// which each client has one of its own, and the memory of each process. `None`: no such limit.
+/// Limits that need no cgroup, so they cost a mount nothing and work on every host. The kernel counts processes per
+/// user (each client has its own) and memory per process. `None`: no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessLimits {
-    /// Of all processes and threads of the client's user (RLIMIT_NPROC).
+    /// All processes and threads of the client's user (RLIMIT_NPROC).
     pub processes: Option<u64>,
-    /// Of each process, what is its own and can be written to (RLIMIT_DATA).
+    /// Private writable memory of each process (RLIMIT_DATA).
     pub memory_bytes: Option<u64>,
 }
 
 impl Default for ProcessLimits {
-    /// More than any known client takes at its busiest: 100 threads, each of whose stacks counts as 8 MiB, and a cache. Less than
-    /// what keeps a host from working.
+    /// More than any known client uses under load (100 threads, whose stacks count as 8 MiB each, plus a cache), and
+    /// less than what would stop a host from working.
     fn default() -> Self {
         Self { processes: Some(4096), memory_bytes: Some(8 << 30) }
     }
 }
 
 impl ProcessLimits {
-    /// A container's own hold, or it is the host's root.
+    /// For clients that are root of a container, whose own limits apply, or the host's root.
     pub const NONE: Self = Self { processes: None, memory_bytes: None };
 }
 
@@ -63,64 +65,64 @@ impl ProcessLimits {
 pub struct HostSource {
     pub path: PathBuf,
     pub access: SourceAccess,
-    /// Shown read-only: nothing that the client does can change it.
+    /// Mounted read-only, so the client cannot change it.
     pub is_read_only: bool,
 }
 
-/// Whose permissions count when a client reaches for files of its source. It never has the right to override them.
+/// Whose permissions apply when a client accesses files of its source. The client never has CAP_DAC_OVERRIDE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceAccess {
-    /// Those for others: the client owns no file there but what it makes itself.
+    /// Those of "others": the client owns no file there except those that it creates.
     #[default]
     AsOthers,
-    /// Root's: its files are the client's to read and to write, and what the client makes belongs to root.
+    /// Root's: the client can read and write root's files, and files that it creates belong to root.
     AsRoot,
 }
 
-/// Something of the host, at `inside`, which is below a directory of ours.
+/// Something of the host, shown at `inside`, which is below a directory that the sandbox provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     pub what: Thing,
     pub inside: PathBuf,
 }
 
-/// It must be the sandbox's own, or for everybody.
+/// Must be either dedicated to this sandbox or accessible to every user of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Thing {
     Directory(PathBuf),
     Socket(PathBuf),
-    /// Where the kernel asks for RPC credentials on this host. Its directories are for everybody, its pipes for root.
+    /// The filesystem through which the kernel asks for RPC credentials on this host. Its directories are accessible to
+    /// every user, its pipes only to root.
     RpcPipefs,
 }
 
-/// What the sandbox is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Mounts: the broker hears its mount(2).
+    /// Mounts: mount(2) and umount2(2) are forwarded to the broker.
     Client,
-    /// Runs beside mounts: while it starts, its bind(2) and its unix sockets are heard as well.
+    /// Runs beside mounts: while it starts, its bind(2) calls and its unix sockets are forwarded to the broker as well.
     Service,
-    /// Runs beside mounts and answers the kernel: as long as it lives, its opening of pipes is heard.
+    /// Runs beside mounts and answers upcalls of the kernel: for its whole life, its opening of pipes is forwarded.
     Answerer,
 }
 
-/// Who the client is.
+/// The user that the client runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Identity {
-    /// Root of a user namespace of its own, nobody outside.
+    /// Root of a new user namespace, mapped to uids that nothing else on the host uses.
     UserNamespace,
-    /// A user of the host that nothing else runs as.
+    /// A uid of the host that no other process has.
     DedicatedUser,
-    /// Root of a container that already runs, without its rights.
+    /// Root of a container that is already running, without capabilities.
     ContainerRoot,
-    /// The host's root with all its rights: it mounts by itself, and is trusted with everything.
+    /// The host's root with all capabilities: it mounts by itself, and is fully trusted.
     HostRoot,
 }
 
-/// What a sandbox cannot change any more once it stands.
+/// Properties that are fixed once the first process has been started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub processes: Processes,
@@ -129,14 +131,14 @@ pub struct Shape {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// None at all, and no way to get any.
+    /// No capabilities, and no way to gain any.
     None,
-    /// The host's root's; ipc and the host's name are shared as well.
+    /// Those of the host's root. The ipc and uts namespaces are shared with the host as well.
     All,
 }
 
 impl Shape {
-    /// What nearly every client gets.
+    /// The shape of nearly every client; the one that is prepared before the plan is known.
     pub const USUAL: Self = Self { processes: Processes::Own, rights: Rights::None };
 }
 
@@ -147,7 +149,7 @@ impl Spec {
     }
 }
 
-/// Which processes the client sees.
+/// Which pid namespace the client is in: a new one, or the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Processes {
@@ -155,18 +157,18 @@ pub enum Processes {
     Host,
 }
 
-/// What a client hears that sets its capabilities. It has none in any case.
+/// What a client sees when it sets its capabilities with capset(2). It has none in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Capabilities {
-    /// The kernel's answer: those that it does not have, it cannot set.
+    /// The kernel's answer: setting capabilities that it does not have fails.
     #[default]
     None,
-    /// That it worked. mount.cifs gives up all but the few it needs, and ends if it lacks those.
+    /// Success. mount.cifs drops all but the few capabilities that it needs, and exits if it cannot have those.
     Pretended,
 }
 
-/// A file that the client finds at `inside`, its own and readable only by it.
+/// A file that the client finds at `inside`, owned by the client and readable only by it.
 #[derive(Clone, Debug, Serialize)]
 pub struct File {
     pub inside: PathBuf,
@@ -177,11 +179,11 @@ pub struct File {
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
     Text(String),
-    /// Copied at launch, so that a plan never holds a secret.
+    /// Copied at launch, so that a plan never contains a secret.
     Host(PathBuf),
-    /// Copied if it is there.
+    /// Copied if it exists.
     HostIfThere(PathBuf),
-    /// A secret, in the form in which the client wants to read it.
+    /// A secret, in the format that the client reads.
     Secret {
         secret: Secret,
         form: SecretForm,
@@ -191,7 +193,7 @@ pub enum Content {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Secret {
-    /// Read at launch; may be a pipe.
+    /// Read at launch. May be a pipe.
     Host(PathBuf),
     /// Was among the caller's options.
     Given(Hidden),
@@ -206,7 +208,7 @@ impl Hidden {
         Self(text.into())
     }
 
-    /// For who hands it on.
+    /// The only way to read it.
     pub fn reveal(&self) -> &[u8] {
         &self.0
     }
@@ -224,7 +226,7 @@ impl Serialize for Hidden {
     }
 }
 
-/// What stands before and after a secret in its file.
+/// The text before and after a secret in its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SecretForm {
     pub before: String,
@@ -234,14 +236,14 @@ pub struct SecretForm {
 impl SecretForm {
     pub const PLACE: &str = "{secret}";
 
-    /// `None`: the text has no place for the secret, or more than one.
+    /// `None`: the text does not contain the placeholder exactly once.
     pub fn parse(text: &str) -> Option<Self> {
         let (before, after) = text.split_once(Self::PLACE)?;
         (!after.contains(Self::PLACE)).then(|| Self { before: before.to_owned(), after: after.to_owned() })
     }
 
-    /// A secret that stands alone is passed as it is. Among other text, it is one line: a second one
-    /// would say something else to the client. `None`: it is more than a line.
+    /// Without surrounding text the secret is passed unchanged. Otherwise it must be a single line: a second line would
+    /// be another setting to the client. `None`: it is more than one line.
     pub fn fill(&self, secret: &[u8]) -> Option<Vec<u8>> {
         if self.before.is_empty() && self.after.is_empty() {
             return Some(secret.to_vec());
@@ -253,23 +255,24 @@ impl SecretForm {
     }
 }
 
-/// The host's ids of one sandbox. No two sandboxes share any.
+/// The uids and gids of one sandbox on the host. No two sandboxes share any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ids {
     slot: u16,
     first_dedicated: u32,
 }
 
-/// Above what SSSD gives to users of a domain by default (200,000 to 2,000,200,000), and far enough below 2³¹.
+/// Above the range that SSSD assigns to users of a domain by default (200,000 to 2,000,200,000), and far enough below
+/// 2³¹.
 const FIRST_DEDICATED: u32 = 2_100_000_000;
-/// Where they were before: mounts that an older version made may still be there after an upgrade.
+/// The previous start of the range: mounts that an older version made may still exist after an upgrade.
 const FIRST_DEDICATED_BEFORE: u32 = 2_000_000_000;
 
-/// Ids per user namespace: what images use, nobody (65534) included.
+/// Ids per user namespace: all that images use, 65534 included.
 pub const IDS_PER_NAMESPACE: u32 = 65_536;
 
 impl Ids {
-    /// As many as fit above 2³¹, where no distribution puts users: [`Ids::base`] stays in range.
+    /// As many ranges as fit above 2³¹, where no distribution assigns uids: [`Ids::base`] cannot overflow.
     pub const SLOTS: u16 = 32_766;
 
     pub fn of_slot(slot: u16) -> Self {
@@ -277,32 +280,32 @@ impl Ids {
         Self { slot, first_dedicated: FIRST_DEDICATED }
     }
 
-    /// Those of a sandbox that an earlier build made: its record has an id without a nonce.
+    /// The ids of a sandbox that an earlier version made. Its record has an id without a nonce.
     pub fn of_slot_before(slot: u16) -> Self {
         Self { first_dedicated: FIRST_DEDICATED_BEFORE, ..Self::of_slot(slot) }
     }
 
-    /// The first id of the sandbox's user namespace.
     pub fn base(self) -> u32 {
         (1 << 31) + u32::from(self.slot) * IDS_PER_NAMESPACE
     }
 
-    /// The dedicated user, below 2³¹ for clients that print ids as signed numbers.
+    /// The dedicated uid. Below 2³¹, for clients that print uids as signed numbers.
     pub fn dedicated(self) -> u32 {
         self.first_dedicated + 2 * u32::from(self.slot)
     }
 
-    /// The client's user on the host.
+    /// The client's uid on the host.
     pub fn client(self, identity: Identity) -> u32 {
         match identity {
             Identity::UserNamespace => self.base(),
             Identity::DedicatedUser => self.dedicated(),
-            // The container's matter, or the host's own.
+            // Defined by the container, or the host's root.
             Identity::ContainerRoot | Identity::HostRoot => 0,
         }
     }
 
-    /// Pid 1's user on the host: another one, so that the client has no hold on it.
+    /// The uid of the sandbox's pid 1 on the host. It differs from the client's, so that the client can neither signal
+    /// nor trace pid 1.
     pub fn init(self, identity: Identity) -> u32 {
         match identity {
             Identity::UserNamespace => self.base() + INIT_INSIDE,
@@ -310,23 +313,22 @@ impl Ids {
         }
     }
 
-    /// A group of the client's processes where their user says nothing.
+    /// The supplementary group that marks the client's processes where their uid does not identify them.
     pub fn mark(self) -> u32 {
         self.dedicated()
     }
 
-    /// Whether a process with this uid belongs to the sandbox.
     pub fn contain(self, uid: u32) -> bool {
         let namespace = self.base()..self.base() + IDS_PER_NAMESPACE;
         namespace.contains(&uid) || (self.dedicated()..=self.dedicated() + 1).contains(&uid)
     }
 }
 
-/// Pid 1's uid as seen in the user namespace.
+/// The uid of pid 1 inside the user namespace.
 pub const INIT_INSIDE: u32 = 65_533;
 
 impl File {
-    /// Whether the file stands where only we decide what is there, in contrast to the image.
+    /// Whether the file is below a directory that the sandbox provides, as opposed to one of the image.
     pub fn is_ours(&self) -> bool {
         ["/run", "/tmp", "/root", "/var", FILES].iter().any(|top| self.inside.starts_with(top))
     }

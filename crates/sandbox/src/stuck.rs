@@ -1,6 +1,10 @@
-//! Processes of a sandbox that SIGKILL does not end: they wait for an answer of the filesystem that the sandbox itself should serve.
-//! Each may hold the FUSE device that would have to be closed for the others to go on, so only an abort of the connection ends them.
-//! Or they are frozen.
+//! Unblocks processes of a sandbox that SIGKILL does not end. Takes their pids, and aborts FUSE connections and thaws
+//! cgroups so that the kill takes effect. Runs in the launching process, or in the process that cleans up after a
+//! mount.
+//!
+//! Such processes wait for a reply of the very filesystem that the sandbox should serve. Each of them may hold the FUSE
+//! device that has to be closed before the others can continue, so only aborting the connection ends them. Or they are
+//! frozen by the v1 freezer.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,12 +16,14 @@ use shorefast_sys as sys;
 use crate::cgroup;
 use crate::spec::TARGET;
 
-/// Aborts the connection of every FUSE filesystem that these processes see at the sandbox's target, and thaws them.
+/// Aborts the connection of every FUSE filesystem that these processes see mounted at the sandbox's target, and thaws
+/// the processes.
 pub fn free(processes: &[Pid]) {
     processes.iter().copied().for_each(cgroup::thaw);
     let mut seen = BTreeSet::new();
     for thread in processes.iter().flat_map(|process| threads(*process)) {
-        // As long as the namespace is held, its mounts are there, and the number of a device is not somebody else's.
+        // While the mount namespace is held open, its mounts exist, so their device numbers cannot be reused by another
+        // mount.
         let Ok(namespace) = File::open(thread.join("ns/mnt")) else { continue };
         let table = fs::read(thread.join("mountinfo")).unwrap_or_default();
         for minor in served_devices(&table).filter(|minor| seen.insert(*minor)).collect::<Vec<_>>() {
@@ -27,7 +33,7 @@ pub fn free(processes: &[Pid]) {
     }
 }
 
-/// A process whose first thread has ended is still there if another one waits.
+/// A process whose main thread has exited still exists while another thread of it is blocked.
 fn threads(process: Pid) -> Vec<PathBuf> {
     let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).into_iter().flatten();
     threads.filter_map(|thread| Some(thread.ok()?.path())).collect()
