@@ -1,28 +1,26 @@
-//! What lives as long as a mount: a few kilobytes, no libc, no heap.
+//! The program that lives as long as a mount: a few kilobytes, no libc, no heap.
 //!
-//! One program, three roles, chosen by the first letter of argv[0]. Two get their descriptors at
-//! fixed numbers from the process that execs them.
+//! It has three roles, selected by the first character of argv[0]. Two of them get their descriptors at fixed numbers
+//! from the process that executes them.
 //!
-//! * `init HELPER_PID [follow]` is pid 1 of a sandbox (or its subreaper, when the client shares the host's
-//!   pid namespace). It reaps, copies the client's output into a bounded ring file, tells the
-//!   broker how the helper exited, and ends when its last child does. 3 = control socket,
-//!   4 = read end of the client's output, 5 = ring file, 6 = with `follow`, a pidfd: the end of that process is its end, too.
-//! * `keeper RUN_DIR ID ORIGIN` waits on the host until the mounting process releases it or dies, then for the
-//!   end of the sandbox, and then becomes the full shorefast binary, which cleans up.
-//!   3 = control socket, 4 = pidfd of the sandbox's first process, 5 = the shorefast binary, 6 = the
-//!   mount's log, for what it becomes. If the mounting process is in a mount namespace of its own,
-//!   that must not live on because of us: 7 = another one that lives anyway, 8 = the run directory,
-//!   which has no name there. ORIGIN is for what it becomes: the way back. 9 = the mount's recipe (a sealed memfd), held for what it becomes.
+//! * `init HELPER_PID [follow]` is pid 1 of a sandbox (or its subreaper, if the client shares the host's pid
+//!   namespace). It reaps children, copies the client's output into a bounded ring file, reports to the broker how the
+//!   helper exited, and exits with its last child. 3 = control socket, 4 = read end of the client's output, 5 = ring
+//!   file, 6 = with `follow`, a pidfd: it exits when that process does.
+//! * `keeper RUN_DIR ID ORIGIN` runs on the host. It waits until the mounting process releases it or dies, then for the
+//!   end of the sandbox, and then executes the full shorefast binary, which cleans up. 3 = control socket, 4 = pidfd of
+//!   the sandbox's first process, 5 = the shorefast binary, 6 = the mount's log, for that binary. If the mounting
+//!   process is in a mount namespace of its own, the keeper must not keep that alive: 7 = a permanent mount namespace
+//!   to switch to, 8 = the run directory, which has no path there. ORIGIN tells the binary how to get back to the
+//!   original namespace. 9 = the mount's recipe (a sealed memfd), held for the binary.
+//! * `/PATH`: it replaces a program of the image by which a client requests services that it needs. It asks the broker
+//!   (`sys::shim::ASK` says how), and exits with 0 if they run.
 //!
-//! * Called by a path, it stands in the place of a program of the image by which a client asks for the
-//!   services that it needs (`sys::shim::ASK` says how): it asks the broker, and ends well if they run.
+//! The control socket ties the first two roles to the mounting process: the byte `k` releases them, to live as long as
+//! the sandbox. End of file before that means that the mounting process died, and that the mount has to end, too.
 //!
-//! The control socket ties the first two to the process that is mounting: the byte `k` releases them to
-//! live on as long as the sandbox; end of file before that means that the mounting process died, and so
-//! must the mount.
-//!
-//! This file is compiled on its own by build.rs and embedded in the binary. It cannot use any
-//! crate, so it speaks to the kernel in assembly; that is why it lives in `sys`.
+//! build.rs compiles this file separately and embeds it in the binary. It cannot use any crate, so it makes system
+//! calls in assembly; that is why it lives in `sys`.
 
 #![no_std]
 #![no_main]
@@ -94,8 +92,8 @@ unsafe extern "C" fn _start() -> ! {
 #[cfg(target_arch = "x86_64")]
 fn syscall(number: usize, a: [usize; 6]) -> isize {
     let result;
-    // SAFETY: the callers below pass only pointers into live local buffers with their true
-    // lengths; the instruction clobbers rcx, r11 and memory, as declared (no `nomem`).
+    // SAFETY: the callers below only pass pointers to live local buffers with their true lengths; the instruction
+    // clobbers rcx, r11 and memory, as declared (no `nomem`).
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => result,
              in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
@@ -140,7 +138,7 @@ fn read(fd: i32, buffer: &mut [u8]) -> isize {
     }
 }
 
-/// Nobody reads or writes these here, and what we may become opens its own.
+/// Not used here, and the program that a keeper executes opens its own.
 fn close_standard() {
     (0..3).for_each(close);
 }
@@ -155,10 +153,10 @@ fn exit(code: usize) -> ! {
     }
 }
 
-/// The stack at entry: argc, then argv.
+/// `stack`: the stack at entry, with argc and then argv.
 unsafe extern "C" fn main(stack: *const usize) -> ! {
-    // SAFETY: the kernel puts argc and argc pointers to C strings here; both roles are started
-    // by our own code with the arguments that they read.
+    // SAFETY: the kernel puts argc and argc pointers to C strings here; `init` and `keeper` are started by our own code
+    // with the arguments that they read, and `ask` reads none.
     let arg = |n: usize| unsafe { *stack.add(1 + n) as *const u8 };
     // SAFETY: as above.
     let arguments = unsafe { *stack };
@@ -174,7 +172,7 @@ unsafe extern "C" fn main(stack: *const usize) -> ! {
 fn parse(digits: *const u8) -> i32 {
     let mut value = 0;
     let mut at = digits;
-    // SAFETY: a NUL-terminated string, and the loop stops at the first byte that is no digit.
+    // SAFETY: a NUL-terminated string, and the loop stops at the first byte that is not a digit.
     while let digit @ b'0'..=b'9' = unsafe { *at } {
         value = value * 10 + (digit - b'0') as i32;
         // SAFETY: the byte just read was not the terminator.
@@ -183,13 +181,13 @@ fn parse(digits: *const u8) -> i32 {
     value
 }
 
-/// What `ps` shows: the file that we were executed from has no name worth showing.
+/// The name in `ps`. By default it would be that of the memfd that we were executed from.
 fn set_name(name: &core::ffi::CStr) {
     const PR_SET_NAME: usize = 15;
     syscall(nr::PRCTL, [PR_SET_NAME, name.as_ptr() as usize, 0, 0, 0, 0]);
 }
 
-/// `followed`: a pidfd, or -1, which poll takes for nothing.
+/// `followed`: a pidfd, or -1, which poll ignores.
 fn init(helper: i32, followed: i32) -> ! {
     set_name(c"shorefast-init");
     close_standard();
@@ -203,7 +201,7 @@ fn init(helper: i32, followed: i32) -> ! {
         PollFd { fd: CONTROL, events: POLLIN, revents: 0 },
         PollFd { fd: followed, events: POLLIN, revents: 0 },
     ];
-    // A child may have ended before SIGCHLD was ours to see.
+    // A child may have exited before SIGCHLD was blocked.
     reap(helper, &mut total);
     loop {
         poll(&mut fds);
@@ -233,9 +231,9 @@ fn reap(helper: i32, total: &mut u64) {
             return;
         }
         if pid == helper as isize {
-            // Its last words belong in the log before anybody hears that it ended.
+            // The helper's last output belongs in the log before its exit is reported.
             copy_output(total);
-            // The broker may be gone, or have let go of us already.
+            // Errors are ignored: the broker may be gone, or may have released us already.
             syscall(nr::SENDTO, [CONTROL as usize, &raw const status as usize, 4, MSG_NOSIGNAL, 0, 0]);
         } else if pid < 0 && pid != EINTR {
             copy_output(total);
@@ -244,7 +242,7 @@ fn reap(helper: i32, total: &mut u64) {
     }
 }
 
-/// Empties the pipe into the ring. True: no writer is left.
+/// Copies the pipe's contents into the ring. True: end of file, no writer is left.
 fn copy_output(total: &mut u64) -> bool {
     let mut buffer = [0u8; 1024];
     loop {
@@ -279,7 +277,7 @@ struct Keeper {
     origin: *const u8,
 }
 
-/// A mount of no filesystem: the only call that reaches the broker. Must agree with `sys::shim::ASK`.
+/// mount(2) with a reserved filesystem type: mount calls are what reaches the broker. Must agree with `sys::shim::ASK`.
 fn ask() -> ! {
     let (place, fstype) = (c"/".as_ptr() as usize, c"shorefast.services".as_ptr() as usize);
     let answer = syscall(nr::MOUNT, [0, place, fstype, 0, 0, 0]);
@@ -290,16 +288,16 @@ fn keeper(keeper: &Keeper) -> ! {
     set_name(c"shorefast-keep");
     close_standard();
     reset_signals();
-    // Fails if there is no such descriptor: then we stay where we are.
+    // Fails if there is no such descriptor; then the mount namespace stays the same.
     const CLONE_NEWNS: usize = 0x0002_0000;
     syscall(nr::SETNS, [HOME as usize, CLONE_NEWNS, 0, 0, 0, 0]);
     close(HOME);
-    // Until it lets go, the mounting process is in charge: only its word counts.
+    // Until the mounting process releases us, it is responsible for the sandbox, so the sandbox's end is not watched.
     let mut byte = [0u8; 1];
     let n = read(CONTROL, &mut byte);
     match byte[0] {
         b'k' if n == 1 => {}
-        // It failed and has cleaned up after itself.
+        // The mount failed, and the mounting process has cleaned up.
         b'q' if n == 1 => exit(0),
         _ => keeper.become_cleaner(),
     }
@@ -308,9 +306,9 @@ fn keeper(keeper: &Keeper) -> ! {
     keeper.become_cleaner()
 }
 
-/// What the mounting process, or its caller, ignored or blocked is not for who comes after us.
+/// Undoes what the mounting process or its caller ignored or blocked, for the program that is executed next.
 fn reset_signals() {
-    // A struct sigaction of zeroes: the default.
+    // An all-zero struct sigaction: SIG_DFL.
     let default = [0usize; 4];
     for signal in 1..32 {
         syscall(nr::RT_SIGACTION, [signal, default.as_ptr() as usize, 0, 8, 0, 0]);
@@ -339,11 +337,12 @@ impl Keeper {
     }
 }
 
-/// The compiler may call these for array initialisation and copies; there is no libc to ask.
+/// The compiler may call these for array initialisation and copies, and there is no libc.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
     for i in 0..n {
-        // SAFETY: the caller promises n writable bytes; volatile, or this loop becomes a call to itself.
+        // SAFETY: the caller promises n writable bytes. Volatile, or the compiler turns this loop into a call of
+        // itself.
         unsafe { to.add(i).write_volatile(byte as u8) }
     }
     to

@@ -1,5 +1,6 @@
-//! Memory for a process that shares ours ([`crate::vm_child`]). It may be killed at any moment; would it hold the allocator's
-//! lock then, we would wait for ever. So it takes nothing from the allocator and gives nothing back.
+//! Memory for a process that shares ours ([`crate::vm_child`]): an arena is lent to a thread, and its allocations come
+//! from there. Such a process may be killed at any moment; if it held the allocator's lock then, we would deadlock. So
+//! it takes nothing from the allocator and frees nothing.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -11,7 +12,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use crate::error::{Result, call};
 use crate::pool::Pool;
 
-/// A program's allocator: the first pieces come from a pool, and threads that have an arena use that.
+/// A program's global allocator: the first allocations come from a pool, and those of a thread with an arena from that.
 #[derive(Debug)]
 pub struct Allocator<A>(pub A);
 
@@ -25,25 +26,25 @@ fn arena() -> Option<NonNull<Arena>> {
     NonNull::new(ARENA.get())
 }
 
-/// Where a program's next allocations will be.
+/// Where the program's next allocations will be.
 pub(crate) fn ahead() -> *const u8 {
     POOL.rest()
 }
 
-// SAFETY: what the pool or an arena hands out is mapped, aligned and nobody else's until it is given back or the arena is dropped;
-// all else is the inner allocator's doing, under the same contract.
+// SAFETY: what the pool or an arena returns is mapped, aligned and unused by others until it is freed or the arena is
+// dropped; everything else is forwarded to the inner allocator, under the same contract.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match arena() {
             // SAFETY: the caller's promise is passed on.
             None => POOL.take(layout).unwrap_or_else(|| unsafe { self.0.alloc(layout) }),
-            // SAFETY: `lend` made it current for this thread only, and it lives until that is over.
+            // SAFETY: `lend` made it current for this thread only, and it lives until the loan ends.
             Some(mut arena) => unsafe { arena.as_mut() }.take(layout),
         }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // In an arena nothing is given back: what is ours goes with it, what is not is not ours to free.
+        // In an arena nothing is freed: its own memory goes with it, and other memory belongs to the parent.
         if arena().is_none() && !POOL.give_back(memory, layout) {
             // SAFETY: the caller's promise is passed on.
             unsafe { self.0.dealloc(memory, layout) }
@@ -54,7 +55,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
         match arena() {
             None => match POOL.take(layout) {
                 Some(memory) => {
-                    // SAFETY: just handed out with that length.
+                    // SAFETY: just allocated with that length.
                     unsafe { memory.write_bytes(0, layout.size()) };
                     memory
                 }
@@ -65,7 +66,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
                 // SAFETY: as in `alloc`.
                 let memory = unsafe { arena.as_mut() }.take(layout);
                 if !memory.is_null() {
-                    // SAFETY: just handed out with that length.
+                    // SAFETY: just allocated with that length.
                     unsafe { memory.write_bytes(0, layout.size()) };
                 }
                 memory
@@ -85,7 +86,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
         }
         // SAFETY: the caller promises that the size does not overflow when rounded up to the alignment.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        // SAFETY: the caller promises that the size is not zero. What it replaces is left where it is: it is not the pool's last.
+        // SAFETY: the caller promises that the size is not zero. The old block is not freed: in an arena nothing is,
+        // and the pool only reuses its last block.
         let larger = unsafe { self.alloc(wanted) };
         if !larger.is_null() {
             // SAFETY: both are valid for the shorter of the two lengths, and the new one overlaps nothing.
@@ -95,7 +97,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
     }
 }
 
-/// Pages that are handed out from the lowest address on.
+/// Pages that are handed out in ascending order.
 #[derive(Debug)]
 pub struct Arena {
     next: usize,
@@ -105,15 +107,15 @@ pub struct Arena {
 
 /// What a sandbox's first process needs.
 const USUAL: usize = 60 << 10;
-/// What is not touched costs nothing.
+/// Untouched pages cost nothing.
 const MORE: usize = 1 << 20;
-/// Room in the list, so that it never grows: it would have to ask the arena that it describes.
+/// Capacity of the list, so that it never grows: it would allocate from the arena that it describes.
 const PIECES: usize = 64;
 
 impl Arena {
     pub fn new() -> Result<Self> {
         let pieces = Vec::with_capacity(PIECES);
-        // As much as most need, where pages are there already; never given back.
+        // The usual amount comes from the pool, whose pages are populated already, and is never returned.
         let usual = Layout::from_size_align(USUAL, align_of::<u128>()).expect("a small size and alignment");
         let next = POOL.take(usual).map(|start| start.expose_provenance());
         let mut arena = Self { next: next.unwrap_or(0), end: next.map_or(0, |next| next + USUAL), pieces };
@@ -152,21 +154,21 @@ impl Arena {
         Ok(())
     }
 
-    /// Lets this thread, or a process that took its place, allocate here until the result is dropped.
+    /// Makes this thread, or a process that runs in its place, allocate here until the result is dropped.
     pub fn lend(&mut self) -> Lent<'_> {
         ARENA.set(self);
         Lent { _arena: self }
     }
 }
 
-/// Pages for a stack that is never taken away.
+/// Pages for a stack that is never freed.
 pub(crate) fn stack(bytes: usize) -> Result<&'static mut [MaybeUninit<u128>]> {
     let piece = ManuallyDrop::new(Piece::map(bytes)?);
-    // SAFETY: new pages, aligned to more than that, which nobody else uses.
+    // SAFETY: new pages, with more than the required alignment, which nothing else uses.
     Ok(unsafe { std::slice::from_raw_parts_mut(piece.start.as_ptr().cast(), bytes / size_of::<u128>()) })
 }
 
-/// While it lives, an arena is the calling thread's memory.
+/// While it exists, the calling thread allocates from an arena.
 #[derive(Debug)]
 pub struct Lent<'a> {
     _arena: &'a mut Arena,
@@ -186,7 +188,7 @@ struct Piece {
 
 impl Piece {
     fn map(length: usize) -> Result<Self> {
-        // SAFETY: new pages at a place of the kernel's choice.
+        // SAFETY: new pages at an address that the kernel chooses.
         let start = unsafe { rustix::mm::mmap_anonymous(null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
         let start = call(|| format!("mmap({length})"), start)?;
         let start = NonNull::new(start.cast()).ok_or_else(|| crate::Error::new("mmap()", rustix::io::Errno::NOMEM))?;
@@ -196,7 +198,7 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length; whoever could use it has gone (see `crate::vm_child`).
+        // SAFETY: mapped by `map` with this length; the process that used it has ended (see `crate::vm_child`).
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -216,7 +218,7 @@ mod tests {
             let start = memory.addr();
             assert_eq!(start % align, 0, "{size} bytes, aligned to {align}");
             assert!(taken.iter().all(|(from, to)| start + size <= *from || start >= *to), "{size} bytes overlap others");
-            // SAFETY: just handed out.
+            // SAFETY: just allocated.
             unsafe { memory.write_bytes(7, size) };
             taken.push((start, start + size));
         }

@@ -1,4 +1,4 @@
-//! This process's command line, as others see it in /proc/PID/cmdline.
+//! This process's command line, as other processes see it in /proc/PID/cmdline: byte ranges in, overwritten with `x`.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -7,8 +7,8 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result, call};
 
-/// Overwrites parts of it, counted from its first byte. Copies that were taken before stay as they
-/// are; [`std::env::args_os`] is different afterwards.
+/// Overwrites parts of it, counted from its first byte. Existing copies keep their contents; [`std::env::args_os`]
+/// changes.
 pub fn blot_out(places: &[Range<usize>]) -> Result<()> {
     let stat = call(|| "read(\"/proc/self/stat\")".into(), std::fs::read_to_string("/proc/self/stat"))?;
     let (start, end) = extent(&stat).ok_or_else(|| Error::new("read(\"/proc/self/stat\")", Errno::PROTO))?;
@@ -20,7 +20,7 @@ pub fn blot_out(places: &[Range<usize>]) -> Result<()> {
     Ok(())
 }
 
-/// Where the arguments are: fields 48 and 49. The name in parentheses may hold anything.
+/// Where the arguments are: fields 48 and 49. The name in parentheses may contain anything.
 fn extent(stat: &str) -> Option<(u64, u64)> {
     let fields: Vec<_> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse().ok();

@@ -1,9 +1,10 @@
-//! Calls that may never return, each made by a process that can be killed, or left behind.
+//! System calls that may block for ever, each made by a separate process with a deadline. Arguments and a deadline in,
+//! a [`Bounded`] result out.
 //!
-//! Whoever asks a server that does not answer waits for it, some beyond the reach of SIGKILL. So
-//! nobody of ours asks: a process that shares our memory but nothing else does, and holds none of
-//! our descriptors, so that no caller waits for the end of a pipe because of it. It costs a little
-//! more than a thread, and in contrast to one it does not keep us from ending.
+//! A call on a network or FUSE filesystem waits for its server, sometimes uninterruptibly, so that even SIGKILL has no
+//! effect. So our own process never makes such calls. A child does that shares only our memory; it can be killed, or
+//! abandoned if it cannot be killed. It holds none of our other descriptors, so that no caller waits for end of file on
+//! a pipe because of it. It costs slightly more than a thread but, unlike a thread, it cannot keep us from exiting.
 
 mod list;
 
@@ -28,18 +29,18 @@ use crate::statmount;
 
 pub use list::{Listed, list, list_root};
 
-/// How an errand ended.
+/// How a bounded call ended.
 #[derive(Debug)]
 pub enum Bounded<T> {
     Done(T),
     Failed(Error),
-    /// Not by the deadline. The process was killed; should it be beyond that, it ends on its own,
-    /// whenever the kernel lets it.
+    /// The deadline passed. The process was killed; if it is in an uninterruptible wait, it exits when the kernel lets
+    /// it.
     TimedOut,
 }
 
 impl<T> Bounded<T> {
-    /// For callers to whom late is one more way to fail.
+    /// For callers that treat a timeout as one more error.
     pub fn or_timed_out(self, text: impl FnOnce() -> String) -> Result<T> {
         match self {
             Self::Done(value) => Ok(value),
@@ -57,11 +58,11 @@ impl<T> Bounded<T> {
     }
 }
 
-/// `fsconfig(CREATE)`: for a network filesystem, this is when it talks to its server.
+/// `fsconfig(CREATE)`: this is when a network filesystem contacts its server.
 pub fn create(fstype: &str, context: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
     let context = context.as_raw_fd();
     let ask = move || {
-        // SAFETY: the errand's process has this number open in its own table, until it ends.
+        // SAFETY: the child has this number open in its own table until it ends.
         rustix::mount::fsconfig_create(unsafe { BorrowedFd::borrow_raw(context) })
     };
     run(|| format!("fsconfig({fstype}, CREATE)"), &[context], deadline, ask)
@@ -77,24 +78,24 @@ pub fn mount(source: CString, target: CString, fstype: CString, flags: u64, data
     run(|| text, &[], deadline, ask)
 }
 
-/// `name` is a mount point in `directory`: a directory that is held cannot be exchanged for another meanwhile.
+/// Unmounts `name`, a mount point in `directory`. Given as a descriptor, because a path could be replaced meanwhile.
 pub fn unmount(directory: BorrowedFd<'_>, name: &CStr, flags: UnmountFlags, deadline: Instant) -> Bounded<()> {
     let text = format!("umount2({name:?}, {flags:?})");
     let (directory, name) = (directory.as_raw_fd(), name.to_owned());
     let ask = move || {
-        // SAFETY: as in `create`. The errand's process has a working directory of its own.
+        // SAFETY: as in `create`. The child has its own working directory.
         rustix::process::fchdir(unsafe { BorrowedFd::borrow_raw(directory) })?;
         rustix::mount::unmount(name.as_c_str(), flags)
     };
     run(|| text, &[directory], deadline, ask)
 }
 
-/// Opens a path that may lead through anybody's filesystem.
+/// Opens a path that may cross filesystems that do not respond.
 pub fn open(path: &Path, flags: OFlags, deadline: Instant) -> Bounded<OwnedFd> {
     open_at_once(path, flags).map_or_else(|| send_out([OpenRequest { path, flags }], deadline).map(|[opened]| opened.into()), Bounded::Done)
 }
 
-/// Opens a path below `root`, whoever serves what is there. Links are followed within; those of /proc, which lead out of it, are not.
+/// Opens a path below `root`. Symbolic links are followed within; those of /proc, which lead out of it, are refused.
 pub fn open_below(root: BorrowedFd<'_>, path: &Path, flags: OFlags, deadline: Instant) -> Bounded<OwnedFd> {
     let text = || format!("open({path:?})");
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
@@ -115,7 +116,8 @@ pub fn open_below(root: BorrowedFd<'_>, path: &Path, flags: OFlags, deadline: In
     run(text, &[root, socket], deadline, ask).map(|()| receive(&ours).map_err(|errno| Error::new(text(), errno)).into())
 }
 
-/// `move_mount` onto a file or directory of anybody's: whoever changes that, or looks into it, keeps others waiting meanwhile.
+/// `move_mount` onto a file or directory of any filesystem. It takes the lock of that inode, which a process that reads
+/// or changes the inode may hold while it waits for the filesystem's server.
 pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
     let (mount, place) = (mount.as_raw_fd(), place.as_raw_fd());
     let ask = move || {
@@ -129,7 +131,7 @@ pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, deadline: Instant) -
     run(|| "move_mount()".to_owned(), &[mount, place], deadline, ask)
 }
 
-/// Which kind of filesystem this is on, by the number that statfs(2) gives it. Some ask their server before they tell.
+/// The filesystem type, as the magic number of statfs(2). Some filesystems ask their server for it.
 pub fn filesystem_of(file: BorrowedFd<'_>, deadline: Instant) -> Bounded<u32> {
     let file = file.as_raw_fd();
     // SAFETY: as in `create`.
@@ -137,7 +139,7 @@ pub fn filesystem_of(file: BorrowedFd<'_>, deadline: Instant) -> Bounded<u32> {
     run(|| "fstatfs()".to_owned(), &[file], deadline, ask)
 }
 
-/// Opens two, on one errand if on any: what the first waits for, the second waits for as well.
+/// Opens two paths, with one child if any is needed: they usually wait for the same server.
 pub fn open_both(first: OpenRequest<'_>, second: OpenRequest<'_>, deadline: Instant) -> (Bounded<OwnedFd>, Bounded<OwnedFd>) {
     match (open_at_once(first.path, first.flags), open_at_once(second.path, second.flags)) {
         (Some(first), Some(second)) => (Bounded::Done(first), Bounded::Done(second)),
@@ -188,12 +190,12 @@ fn send_out<const N: usize>(wishes: [OpenRequest<'_>; N], deadline: Instant) -> 
     sent.map(|()| Bounded::Done(wishes.map(|wish| receive(&ours).map_err(|errno| Error::new(text(&wish), errno)))))
 }
 
-/// From what the kernel has in memory, to a filesystem of this machine: nobody is asked, so nobody needs to be sent. `None`: that is not
-/// enough, or Linux is older than 5.12.
+/// Opens a path with an O_PATH open that only uses the kernel's caches and ends on a local filesystem, so that no child
+/// process is needed. `None`: that is not possible, or Linux is older than 5.12.
 ///
-/// No filesystem is asked on the way: one that would have to ask a server says so instead. At the end, if that is the root of a mount, three
-/// kinds are asked once more: overlayfs; NFS, which answers such a question by itself; and 9p, which could ask, about files that were
-/// changed from here.
+/// During the path walk no filesystem is contacted: with RESOLVE_CACHED, one that would have to ask its server fails
+/// instead. At the end, if that is the root of a mount, three filesystems are called once more: overlayfs; NFS, which
+/// answers from its cache; and 9p, which could ask its server about files that were modified from here.
 fn open_at_once(path: &Path, flags: OFlags) -> Option<OwnedFd> {
     let is_for_us = path.is_absolute() && flags.contains(OFlags::PATH);
     let open = |more| {
@@ -201,12 +203,12 @@ fn open_at_once(path: &Path, flags: OFlags) -> Option<OwnedFd> {
         rustix::fs::openat2(rustix::fs::CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).ok()
     };
     let elsewhere = || open(ResolveFlags::empty()).filter(|opened| is_local(opened.as_fd()));
-    // On the filesystem of `/`, nearly always.
+    // Nearly every path is on the filesystem of `/`.
     is_for_us.then(|| open(ResolveFlags::NO_XDEV).or_else(elsewhere))?
 }
 
-/// Whether what this is on waits for nobody but this machine: on a block device, or one of those that have none. The kernel knows; the
-/// filesystem is not asked.
+/// Whether the filesystem depends on this machine only: it is on a block device, or one of the known types without one.
+/// The kernel answers this; the filesystem is not called.
 fn is_local(opened: BorrowedFd<'_>) -> bool {
     const BTRFS: u64 = 0x9123_683e;
     const OVERLAYFS: u64 = 0x794c_7630;
@@ -216,13 +218,14 @@ fn is_local(opened: BorrowedFd<'_>) -> bool {
     on.is_some_and(|on| on.major != 0 || [BTRFS, OVERLAYFS, TMPFS, ZFS].contains(&on.magic))
 }
 
-/// Reads a file, a pipe included, to its end, up to `limit` bytes and one more.
+/// Reads a file or pipe until its end, or until `limit` + 1 bytes, so that the caller can detect a file that is too
+/// long.
 pub fn read(path: &Path, limit: usize, deadline: Instant) -> Bounded<Vec<u8>> {
     let c_path = match crate::c_string(path) {
         Ok(path) => path,
         Err(error) => return Bounded::Failed(error),
     };
-    // All memory is there before: the errand's process must not allocate. Most of it is never touched.
+    // All memory is allocated before, because the child must not allocate. Most of it is never touched.
     let mut buffer = Vec::with_capacity(limit + 1);
     let ask = move || {
         let file = rustix::fs::open(c_path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -239,10 +242,10 @@ pub fn read(path: &Path, limit: usize, deadline: Instant) -> Bounded<Vec<u8>> {
     run_with(|| format!("read({path:?})"), Descriptors::Named, deadline, ask)
 }
 
-/// Copies strings out of the memory of thread `tid`, each of less than `limit` bytes, without its terminator. Memory can be a file of
-/// anybody's filesystem, mapped: to read it is to ask that filesystem.
+/// Copies strings out of the memory of thread `tid`, each of less than `limit` bytes, without the terminator. Its
+/// memory may be a mapped file, so a read can page-fault into a filesystem that does not respond.
 ///
-/// Of each an error by itself: `EFAULT`, or `ENAMETOOLONG`.
+/// Each string has its own error: `EFAULT` or `ENAMETOOLONG`.
 pub fn strings_of<const N: usize>(
     tid: i32,
     addresses: [u64; N],
@@ -262,7 +265,7 @@ pub fn strings_of<const N: usize>(
     read.map(|strings| Bounded::Done(strings.map(|(bytes, result)| result.map(|()| bytes))))
 }
 
-/// The same for as many bytes as there are.
+/// The same for a fixed number of bytes.
 pub fn bytes_of(tid: i32, address: u64, length: usize, deadline: Instant) -> Bounded<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
     let path = memory_of(tid);
@@ -278,13 +281,13 @@ fn memory_of(tid: i32) -> CString {
     CString::new(format!("/proc/{tid}/mem")).expect("no NUL in a number")
 }
 
-/// `to` has room for `limit` bytes, and is empty.
+/// `to` is empty, with capacity for `limit` bytes.
 fn read_string(memory: BorrowedFd<'_>, address: u64, limit: usize, to: &mut Vec<u8>) -> rustix::io::Result<()> {
     const PAGE: u64 = 4096;
     while to.len() < limit {
         let at = address.checked_add(to.len() as u64).ok_or(Errno::FAULT)?;
         let start = to.len();
-        // Page by page: the next one may not be mapped, and need not be.
+        // Page by page: the next page may be unmapped, and may not be needed.
         read_part(memory, at, (PAGE - at % PAGE).min((limit - start) as u64) as usize, to)?;
         if let Some(end) = to[start..].iter().position(|byte| *byte == 0) {
             to.truncate(start + end);
@@ -294,26 +297,26 @@ fn read_string(memory: BorrowedFd<'_>, address: u64, limit: usize, to: &mut Vec<
     Err(Errno::NAMETOOLONG)
 }
 
-/// Exactly as many bytes, to the end of what is there.
+/// Reads exactly `length` bytes, or fails.
 fn read_part(memory: BorrowedFd<'_>, address: u64, length: usize, to: &mut Vec<u8>) -> rustix::io::Result<()> {
     let wanted = to.len() + length;
     while to.len() < wanted {
         let missing = wanted - to.len();
-        // Nothing here may panic: the process that would unwind shares our memory.
+        // Nothing here may panic: unwinding would happen in a process that shares our memory.
         let at = address.checked_add((length - missing) as u64).ok_or(Errno::FAULT)?;
         let (read, _) = rustix::io::pread(memory, &mut to.spare_capacity_mut()[..missing], at).map_err(|_| Errno::FAULT)?;
         let count = read.len();
         if count == 0 {
             return Err(Errno::FAULT);
         }
-        // SAFETY: the kernel has filled in as many bytes behind those that were there.
+        // SAFETY: the kernel has initialised this many bytes after the existing ones.
         unsafe { to.set_len(to.len() + count) };
     }
     Ok(())
 }
 
-/// Which directory a path of thread `tid` means, from where that thread is, in terms that cannot be forged. Its directory may be on
-/// anybody's filesystem; other mounts than that one are not entered.
+/// Identifies the directory that a relative path of thread `tid` refers to, by properties that the thread cannot forge.
+/// Its working directory may be on a filesystem that does not respond; other mounts are not entered.
 pub fn identify_from(tid: i32, path: &Path, deadline: Instant) -> Bounded<Directory> {
     let text = || format!("open(/proc/{tid}/cwd/{path:?})");
     let cwd = CString::new(format!("/proc/{tid}/cwd")).expect("no NUL in a number");
@@ -329,7 +332,7 @@ pub fn identify_from(tid: i32, path: &Path, deadline: Instant) -> Bounded<Direct
     run(text, &[], deadline, ask)
 }
 
-/// A directory, known by what cannot be forged.
+/// A directory, identified by properties that a client cannot forge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directory {
     pub device: (u32, u32),
@@ -337,17 +340,17 @@ pub struct Directory {
     pub mount: u64,
 }
 
-/// Asks no server.
+/// Does not contact a server.
 pub fn identify(opened: BorrowedFd<'_>) -> rustix::io::Result<Directory> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(opened, c"", flags, StatxFlags::INO | StatxFlags::MNT_ID)?;
     Ok(Directory { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount: stat.stx_mnt_id })
 }
 
-/// Which of our descriptors the errand's process keeps.
+/// Which of our descriptors the child keeps.
 enum Descriptors<'a> {
     Only(&'a [RawFd]),
-    /// Those that a path names, such as /dev/stdin: it closes the others after it has opened that.
+    /// All, because the path may name one, as /dev/stdin does. The child closes the others after opening it.
     Named,
 }
 
@@ -355,7 +358,7 @@ fn run<T>(text: impl FnOnce() -> String, keep: &[RawFd], deadline: Instant, ask:
     run_with(text, Descriptors::Only(keep), deadline, ask)
 }
 
-/// What both processes see.
+/// Memory that both processes access.
 struct Shared<F, T> {
     keep: [RawFd; KEPT],
     close: bool,
@@ -366,21 +369,23 @@ struct Shared<F, T> {
 }
 
 const KEPT: usize = 2;
-/// For a system call and what is around it.
+/// For a system call and its frames.
 const STACK: usize = 16 * 1024;
 
-/// An errand under way, for callers with other things to do meanwhile. Dropped: killed, or left behind.
+/// A bounded call in progress, for callers with other work meanwhile. Dropped: the child is killed, or abandoned if it
+/// cannot be.
 #[derive(Debug)]
 pub struct Pending<T> {
     child: Child,
-    /// Null: no longer ours to look at.
+    /// Null: already freed, or left to a child that may still access it.
     shared: *mut libc::c_void,
-    /// Frees what was shared. To be called once, after the other process has ended.
+    /// Frees the shared memory and returns the answer. To be called once, after the child has ended.
     collect: unsafe fn(*mut libc::c_void) -> Option<rustix::io::Result<T>>,
 }
 
-/// Asks for the attributes of a mount's root, whoever serves it. The process that asks holds the mount and nothing else of ours: no
-/// listener, no control socket, no FUSE device. So the end of whoever serves is its end, too.
+/// Asks for the attributes of a mount's root, bypassing caches. The child holds the mount and no other descriptor of
+/// ours: no listener, no control socket, no FUSE device. So when the serving process ends, the FUSE connection closes
+/// and the child ends, too.
 pub fn look_at(mount: BorrowedFd<'_>) -> Result<Pending<()>> {
     let root = mount.as_raw_fd();
     let ask = move || {
@@ -392,23 +397,23 @@ pub fn look_at(mount: BorrowedFd<'_>) -> Result<Pending<()>> {
 }
 
 impl<T> Pending<T> {
-    /// Readable when it is over.
+    /// Readable when the call has ended.
     pub fn pidfd(&self) -> BorrowedFd<'_> {
         self.child.pidfd.as_fd()
     }
 
-    /// The answer of an errand that is over. `None`: the process was killed by somebody else.
+    /// The result of a call that has ended. `None`: the child was killed by another process.
     pub fn answer(mut self) -> Option<rustix::io::Result<T>> {
         self.collect()
     }
 
-    /// Kills it. Most waits of the kernel end with that at once; `patience` is for those.
+    /// Kills the child, and waits up to `patience`. Most waits in the kernel end at once on SIGKILL.
     fn end(&mut self, patience: Duration) -> Option<rustix::io::Result<T>> {
         let _ = rustix::process::pidfd_send_signal(&self.child.pidfd, rustix::process::Signal::KILL);
         if self.child.ends_by(Instant::now() + patience) {
             return self.collect();
         }
-        // Whenever the kernel lets it go, it looks at its stack once more: that stays.
+        // When the kernel releases the child, it touches its stack once more. So the shared memory is leaked.
         self.shared = std::ptr::null_mut();
         None
     }
@@ -432,14 +437,13 @@ impl<T> Drop for Pending<T> {
     }
 }
 
-/// `ask` runs in the other process: system calls by way of rustix only, which makes them itself.
-/// libc's own would write to the errno of our thread, and an allocation could meet one of ours.
+/// `ask` runs in the child: only system calls through rustix, which makes them directly. libc's wrappers would write to
+/// our thread's errno, and an allocation could deadlock with or corrupt one of ours.
 fn send<T, F: FnOnce() -> rustix::io::Result<T>>(descriptors: Descriptors<'_>, ask: F) -> Result<Pending<T>> {
     extern "C" fn entry<F: FnOnce() -> rustix::io::Result<T>, T>(shared: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: `send` passes a live Shared, and nobody looks at it, nor frees it, before this
-        // process has ended.
+        // SAFETY: `send` passes a live Shared, which nothing else accesses or frees before this process has ended.
         let shared = unsafe { &mut *shared.cast::<Shared<F, T>>() };
-        // Ends with us, also if we are killed; and not if we are gone already.
+        // Die with the parent, even if it is killed. The check covers a parent that died before the prctl.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
         if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(shared.parent) {
             exit_now(1);
@@ -451,7 +455,8 @@ fn send<T, F: FnOnce() -> rustix::io::Result<T>>(descriptors: Descriptors<'_>, a
         exit_now(0)
     }
     unsafe fn collect<F, T>(shared: *mut libc::c_void) -> Option<rustix::io::Result<T>> {
-        // SAFETY: the caller promises that this is the pointer from `send`, to the allocation of a box, and that nobody else uses it.
+        // SAFETY: the caller promises that this is the pointer from `send`, from Box::into_raw, and that nothing else
+        // uses it.
         unsafe { Box::from_raw(shared.cast::<Shared<F, T>>()) }.answer
     }
 
@@ -466,12 +471,12 @@ fn send<T, F: FnOnce() -> rustix::io::Result<T>>(descriptors: Descriptors<'_>, a
     keep.sort_unstable();
     let stack = Vec::with_capacity(STACK / size_of::<u128>());
     let parent = rustix::process::getpid().as_raw_nonzero().get();
-    // From here on by pointer only: two processes use it.
+    // From here on a raw pointer, because two processes access it.
     let shared: *mut Shared<F, T> = Box::into_raw(Box::new(Shared { keep, close, parent, ask: Some(ask), answer: None, stack }));
     match spawn(entry::<F, T>, shared) {
         Ok(child) => Ok(Pending { child, shared: shared.cast(), collect: collect::<F, T> }),
         Err(error) => {
-            // SAFETY: no other process was made; this is the allocation of the box above.
+            // SAFETY: no child was created; this is the allocation of the box above.
             drop(unsafe { Box::from_raw(shared) });
             Err(error)
         }
@@ -495,7 +500,7 @@ fn finish<T>(text: impl FnOnce() -> String, mut sent: Pending<T>, deadline: Inst
         return match sent.answer() {
             Some(Ok(value)) => Bounded::Done(value),
             Some(Err(errno)) => Bounded::Failed(Error::new(text(), errno)),
-            // Whoever killed it wants us to end as well.
+            // It was killed by another process, which presumably wants us to end as well.
             None => Bounded::Failed(Error::new(text(), Errno::INTR)),
         };
     }
@@ -505,27 +510,27 @@ fn finish<T>(text: impl FnOnce() -> String, mut sent: Pending<T>, deadline: Inst
     }
 }
 
-/// Most waits of the kernel end with SIGKILL at once.
+/// Most waits in the kernel end at once on SIGKILL.
 const TO_DIE: Duration = Duration::from_millis(500);
-/// The same where nobody wants to know.
+/// The same for a call whose result is not needed.
 const TO_DIE_UNHEARD: Duration = Duration::from_millis(20);
 
 fn spawn<F, T>(entry: extern "C" fn(*mut libc::c_void) -> libc::c_int, shared: *mut Shared<F, T>) -> Result<Child> {
     let mut pidfd: libc::c_int = -1;
-    // Memory is shared; the table of descriptors, root and directory, and signals are copies.
+    // Memory is shared; descriptor table, root and working directory, and signal handlers are copies.
     let flags = libc::CLONE_VM | libc::CLONE_PIDFD | libc::SIGCHLD;
-    // SAFETY: the pointer is to a live Shared that nobody else has yet.
+    // SAFETY: the pointer is to a live Shared that no other process has yet.
     let stack = unsafe { &mut (*shared).stack };
     let capacity = stack.capacity();
     // SAFETY: one past the end of the vector's allocation.
     let top = unsafe { stack.as_mut_ptr().add(capacity) };
-    // SAFETY: the child runs on its own stack, which lives in `shared`, and that outlives it: it is
-    // freed only after the child's end. Thread-local storage is shared with the calling thread, so
-    // the child uses none (see `run_with`). The kernel writes one int to `pidfd`.
+    // SAFETY: the child runs on its own stack, which is part of `shared` and outlives it: it is freed only after the
+    // child's end. Thread-local storage is shared with the calling thread, so the child uses none (see `send`). The
+    // kernel writes one int to `pidfd`.
     let result = unsafe { libc::clone(entry, top.cast(), flags, shared.cast(), &raw mut pidfd) };
     let pid = checked(|| "clone(CLONE_VM)".into(), result.into())?;
     let pid = Pid::from_raw(pid as i32).ok_or_else(|| Error::new("clone(CLONE_VM)", Errno::SRCH))?;
-    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nothing else owns.
     Ok(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
 }
 
@@ -537,7 +542,7 @@ fn pass_on(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> rustix::io::Result<(
     rustix::net::sendmsg(socket, &[IoSlice::new(b"f")], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// The file, or why there is none.
+/// The received descriptor, or the errno that was sent instead.
 fn receive(socket: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let mut errno = [0u8; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -560,7 +565,7 @@ mod tests {
     use super::*;
     use std::os::unix::ffi::OsStrExt as _;
 
-    /// No test waits that long, however busy the machine is.
+    /// Longer than any test takes, however busy the machine is.
     fn in_time() -> Instant {
         Instant::now() + Duration::from_secs(60)
     }
@@ -607,9 +612,9 @@ mod tests {
         let lifted = rustix::io::fcntl_dupfd_cloexec(&file, number).unwrap();
         let kept = lifted.as_raw_fd();
         let ask = move || {
-            // SAFETY: open in the process that asks.
+            // SAFETY: open in the child, which runs this.
             rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(kept) })?;
-            // SAFETY: only asked whether it is open.
+            // SAFETY: only asks whether it is open.
             match rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(0) }) {
                 Err(Errno::BADF) => Ok(()),
                 _ => Err(Errno::EXIST),
@@ -637,7 +642,7 @@ mod tests {
     #[test]
     fn two_are_opened_and_each_has_its_own_answer() {
         let wish = |path| OpenRequest { path: Path::new(path), flags: OFlags::PATH | OFlags::DIRECTORY };
-        // Not on a filesystem of this machine, as far as we know, so that somebody has to be sent.
+        // Not on a filesystem that is known to be local, so a child is needed.
         let rows = [
             ("/dev", "/proc", None, None),
             ("/dev/nosuch", "/proc", Some(Errno::NOENT), None),

@@ -1,4 +1,4 @@
-//! Descriptors on their way through a unix socket, with a few bytes.
+//! Sends and receives descriptors over a unix socket (SCM_RIGHTS), together with a few bytes.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAnci
 
 use crate::error::{Error, Result, call};
 
-/// The largest number that goes with one message.
+/// The largest number of descriptors in one message.
 pub const LIMIT: usize = 10;
 
 pub fn send(to: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
@@ -22,7 +22,7 @@ pub fn send(to: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(
     call(|| "sendmsg(SCM_RIGHTS)".into(), sent).map(drop)
 }
 
-/// How many bytes arrived, and what came with them. None at all: the other end is closed.
+/// The number of bytes received, and the descriptors that came with them. 0 bytes: the other end is closed.
 pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LIMIT))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

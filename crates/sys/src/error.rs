@@ -1,10 +1,11 @@
-//! Errors that read like the call that failed.
+//! Errors that read like the call that failed: the call's text and an errno in, a message such as `mkdir("/x"): EEXIST
+//! (File exists)` out.
 
 use rustix::io::Errno;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A system call with its operands, and what the kernel answered.
+/// A system call with its operands, and the errno that it returned.
 #[derive(Debug, thiserror::Error)]
 #[error("{call}: {}", name(*errno))]
 pub struct Error {
@@ -39,7 +40,7 @@ pub(crate) fn checked(text: impl FnOnce() -> String, result: libc::c_long) -> Re
     Err(Error::new(text(), Errno::from_raw_os_error(errno)))
 }
 
-/// `EBUSY (Device or resource busy)`: the name for people who grep, the words for the others.
+/// `EBUSY (Device or resource busy)`: the name for searching, the words for reading.
 pub fn name(errno: Errno) -> String {
     let words = std::io::Error::from(errno).to_string();
     let words = words.split(" (os error").next().unwrap_or_default();
@@ -53,7 +54,7 @@ macro_rules! names {
     ($($name:ident)*) => { &[$((libc::$name, stringify!($name))),*] };
 }
 
-/// What the calls of this project are known to answer.
+/// The errors that this project's calls are known to return.
 const NAMES: &[(i32, &str)] = names! {
     E2BIG EACCES EADDRINUSE EAFNOSUPPORT EAGAIN EBADF EBUSY ECHILD ECONNABORTED ECONNREFUSED ECONNRESET EDQUOT EEXIST
     EFAULT EFBIG EHOSTDOWN EHOSTUNREACH EINTR EINVAL EIO EISDIR ELOOP EMFILE EMLINK ENAMETOOLONG ENETUNREACH ENFILE

@@ -1,4 +1,4 @@
-//! /dev/fuse.
+//! /dev/fuse: opens it, recognises it, and clones connections. Descriptors in and out.
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
@@ -13,13 +13,13 @@ pub const MINOR: u32 = 229;
 /// `_IOR(229, 0, uint32_t)`
 const FUSE_DEV_IOC_CLONE: libc::Ioctl = 0x8004_e500_u32 as libc::Ioctl;
 
-/// A new connection-to-be, opened by us and so in our user namespace.
+/// A new device without a connection, opened by us and so in our user namespace.
 pub fn open() -> Result<OwnedFd> {
     call(|| "open(\"/dev/fuse\")".into(), rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()))
 }
 
-/// By device number, not by name: names in a sandbox mean nothing. What it is on is not asked: it may be anything, on any filesystem,
-/// whose server may never answer.
+/// By device number, not by name: paths in a sandbox prove nothing. With STATX_DONT_SYNC, because the descriptor may be
+/// a file of any filesystem, whose server may never respond.
 pub fn is_device(fd: BorrowedFd<'_>) -> bool {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE).is_ok_and(|stat| {
@@ -28,9 +28,9 @@ pub fn is_device(fd: BorrowedFd<'_>) -> bool {
     })
 }
 
-/// Makes `device`, open but not yet mounted, a second end of the connection behind `connected`.
+/// Makes `device`, open but not yet mounted, a second end of the connection that `connected` belongs to.
 ///
-/// Across user namespaces this works from Linux 6.2; before, it is EINVAL.
+/// Across user namespaces this works from Linux 6.2; before, it gives EINVAL.
 pub fn clone_connection(device: BorrowedFd<'_>, connected: &OwnedFd) -> Result<()> {
     let number = connected.as_fd().as_raw_fd() as u32;
     // SAFETY: the ioctl reads one u32 from the pointer, which outlives the call.

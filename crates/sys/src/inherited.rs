@@ -1,12 +1,12 @@
-//! What a process has from whoever started it and keeps through fork and exec, unless somebody resets it: its place in the queue for
-//! processors and disks, its place among the kernel's victims when memory runs out, and its limits.
+//! Resets the attributes that a process inherits through fork and execve: CPU and I/O priority, OOM score, and resource
+//! limits. Takes limits; the calling process changes.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit};
 
-/// As if nobody special had started us: the usual policy, nice value 0, no priority for the disk, no protection from the kernel's
-/// choice when memory runs out. What we start from here on is like that, too. A caller that is worse off than that may be one whom the
-/// kernel lets nobody raise; that does no harm, and is left.
+/// Resets scheduling policy, nice value, I/O priority and OOM score to their defaults, also for everything that we
+/// start from now on. If the caller has a lower priority, raising it may be forbidden; that does no harm, and errors
+/// are ignored.
 pub fn reset() {
     reset_scheduling();
     reset_io_priority();
@@ -53,14 +53,14 @@ fn reset_io_priority() {
 fn reset_oom_score() {
     let Ok(file) = rustix::fs::open("/proc/self/oom_score_adj", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) else { return };
     let mut score = [0; 8];
-    // Not written without need: the kernel would look at every process of the host, for others that share our memory.
+    // Not written without need: on a write the kernel walks every process of the host, for those that share our memory.
     if rustix::io::read(&file, &mut score).is_ok_and(|length| score[..length] != *b"0\n") {
         let _ = rustix::io::pwrite(&file, b"0", 0);
     }
 }
 
-/// The limits that every sandbox starts with, whatever its caller's are: a shell's `ulimit`, a service's settings, kubelet's. Where
-/// the kernel does not let us raise one (CAP_SYS_RESOURCE), what the caller may have is what the sandbox may have.
+/// The limits that every sandbox starts with, whatever its caller's are: a shell's `ulimit`, a service's settings,
+/// kubelet's. Where the kernel refuses to raise one (without CAP_SYS_RESOURCE), the caller's limit stays.
 pub fn reset_limits() {
     const MIB: u64 = 1 << 20;
     let fixed = [
@@ -75,21 +75,22 @@ pub fn reset_limits() {
         (Resource::Memlock, Some(8 * MIB), Some(8 * MIB)),
         (Resource::Msgqueue, Some(819_200), Some(819_200)),
         (Resource::Sigpending, Some(16_384), Some(16_384)),
-        // No way back to a better place in the queue.
+        // No way back to a higher priority.
         (Resource::Nice, Some(0), Some(0)),
         (Resource::Rtprio, Some(0), Some(0)),
-        // Not 0: the kernel runs a core pattern's program all the same. 1 is what it takes for no.
+        // Not 0: with a piped core pattern the kernel ignores that and runs the handler all the same. 1 is the value
+        // that it treats as no core dump.
         (Resource::Core, Some(1), Some(1)),
     ];
     for (resource, current, maximum) in fixed {
         set_limit(resource, current, maximum);
     }
-    // Some programs take memory or time for every number that could be a descriptor's.
+    // Some programs allocate or loop over every possible descriptor number.
     let files = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).clamp(1024, 65_536);
     set_limit(Resource::Nofile, Some(files), Some(524_288));
 }
 
-/// `None`: no limit. As near to that as the kernel lets us.
+/// `None`: no limit. If the kernel refuses, sets the nearest value that it permits.
 pub fn set_limit(resource: Resource, current: Option<u64>, maximum: Option<u64>) {
     if rustix::process::setrlimit(resource, Rlimit { current, maximum }).is_ok() {
         return;

@@ -1,5 +1,6 @@
-//! The kernel, typed. No policy lives here, and nothing of ours is below it: it is the only crate
-//! that may say `unsafe`. What rustix wraps, callers take from rustix; here is the rest.
+//! The kernel, typed: system calls that rustix does not wrap. Values and descriptors in, results with the failed call's
+//! name out. It is the only crate that may use `unsafe`, contains no policy, and depends on no other crate of ours.
+//! What rustix wraps, callers take from rustix.
 
 #![expect(unsafe_code, reason = "this crate is the wall: system calls that rustix does not wrap")]
 
@@ -35,13 +36,13 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// A path or an argument as the kernel wants it. A NUL inside cannot be meant.
+/// A path or an argument as a C string. EINVAL if it contains a NUL.
 pub fn c_string(text: impl AsRef<std::ffi::OsStr>) -> Result<CString> {
     let text = text.as_ref();
     CString::new(text.as_bytes()).map_err(|_| Error::new(format!("{text:?}"), rustix::io::Errno::INVAL))
 }
 
-/// What a path looks like in an error: quoted, so that spaces and newlines are visible.
+/// How a path appears in an error: quoted, so that spaces and newlines are visible.
 fn quoted(path: &Path) -> String {
     format!("{path:?}")
 }

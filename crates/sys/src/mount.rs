@@ -1,4 +1,5 @@
-//! Mounts as descriptors: attributes, identity, and where one is now.
+//! Mounts as descriptors: paths and filesystem types in, detached mounts, their [`Identity`] and their [`Attachment`]
+//! out.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub struct Attributes<'a> {
     pub set: Option<MountAttrFlags>,
     /// Leave every peer group, so that nothing propagates in or out.
     pub private: bool,
-    /// Show owners through this user namespace's mapping.
+    /// Map owners through this user namespace (ID-mapped mount).
     pub owners: Option<BorrowedFd<'a>>,
 }
 
@@ -32,24 +33,24 @@ struct RawAttributes {
 
 const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
 
-/// Changes a mount that is at hand as a descriptor.
+/// Changes one mount.
 pub fn set_attributes(mount: BorrowedFd<'_>, attributes: Attributes<'_>) -> Result<()> {
     mount_setattr(mount, libc::AT_EMPTY_PATH, attributes)
 }
 
-/// The same for a mount and all that is mounted below it.
+/// Changes a mount and everything mounted below it.
 pub fn set_attributes_of_all(mount: BorrowedFd<'_>, attributes: Attributes<'_>) -> Result<()> {
     mount_setattr(mount, libc::AT_EMPTY_PATH | libc::AT_RECURSIVE, attributes)
 }
 
-/// Makes every mount of the calling thread's namespace private.
+/// Makes every mount of the calling thread's mount namespace private.
 pub fn make_all_private() -> Result<()> {
     let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     call(|| "mount(\"/\", MS_REC | MS_PRIVATE)".into(), rustix::mount::mount_change("/", flags))
 }
 
-/// Makes the mount at `path` private, and gives it exactly these flags: what [`set_attributes`] does for descriptors, on kernels
-/// that are older than that. How access times are kept stays as it is.
+/// Makes the mount at `path` private, and sets exactly these flags: what [`set_attributes`] does for descriptors, on
+/// kernels without mount_setattr. The access time options do not change.
 pub fn restrict(path: &Path, flags: MountFlags) -> Result<()> {
     let text = || crate::quoted(path);
     call(|| format!("mount({}, MS_PRIVATE)", text()), rustix::mount::mount_change(path, MountPropagationFlags::PRIVATE))?;
@@ -76,7 +77,7 @@ pub fn detached_copy(directory: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> 
     open_tree(directory, path, OpenTreeFlags::empty())
 }
 
-/// The same with all that is mounted inside it.
+/// The same with everything mounted inside it.
 pub fn detached_tree(directory: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
     open_tree(directory, path, OpenTreeFlags::AT_RECURSIVE)
 }
@@ -90,7 +91,7 @@ fn open_tree(directory: BorrowedFd<'_>, path: &Path, more: OpenTreeFlags) -> Res
     call(|| format!("open_tree({}, OPEN_TREE_CLONE)", crate::quoted(path)), rustix::mount::open_tree(directory, path, flags))
 }
 
-/// Attaches a detached mount at `path` below `directory`, in the calling thread's namespace.
+/// Attaches a detached mount at `path` below `directory`, in the calling thread's mount namespace.
 pub fn attach(mount: BorrowedFd<'_>, directory: BorrowedFd<'_>, path: &Path) -> Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     call(
@@ -110,11 +111,11 @@ pub fn new_filesystem(fstype: &str, options: &[(&str, &str)], attributes: MountA
     call(|| format!("fsmount({fstype})"), rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes))
 }
 
-/// What the kernel wrote about the last failure into a filesystem context, its own words only.
+/// The kernel's messages about the last failure of a filesystem context, without their levels.
 pub fn context_log(context: BorrowedFd<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut buffer = [0u8; 1024];
-    // One message a read, with a two-byte level prefix; ENODATA ends it.
+    // One message per read, with a two-byte level prefix; ENODATA ends it.
     while let Ok(n @ 1..) = rustix::io::read(context, &mut buffer) {
         let message = String::from_utf8_lossy(&buffer[..n]);
         let message = message.split_once(' ').map_or(&*message, |(_level, text)| text);
@@ -123,18 +124,17 @@ pub fn context_log(context: BorrowedFd<'_>) -> Vec<String> {
     lines
 }
 
-/// Which mount this is, told apart from any other, also from later ones that reuse its numbers.
+/// Identifies a mount, also against later ones that reuse its ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub id: u64,
-    /// The id was never used before and never will be again (Linux 6.8). Otherwise it can come
-    /// back, and the device number has to match as well.
+    /// The id is never reused (Linux 6.8). Otherwise it may be, and the device number has to match as well.
     pub unique: bool,
     pub major: u32,
     pub minor: u32,
 }
 
-/// Identifies the mount that `fd` is on. Asks no server: the kernel answers from what it has.
+/// Identifies the mount that `fd` is on. Contacts no server: the kernel answers from its own data.
 pub fn identify(fd: BorrowedFd<'_>) -> Result<Identity> {
     let mnt_id_unique = StatxFlags::from_bits_retain(0x4000);
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -145,19 +145,19 @@ pub fn identify(fd: BorrowedFd<'_>) -> Result<Identity> {
     Ok(Identity { id: stat.stx_mnt_id, unique, major: stat.stx_dev_major, minor: stat.stx_dev_minor })
 }
 
-/// Where a mount is attached in the calling thread's namespace.
+/// Where a mount is attached in the calling thread's mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     pub place: PathBuf,
     /// Its id in mountinfo.
     pub number: u64,
-    /// The mount that it is on: a unique id if the mount itself has one.
+    /// The parent mount: a unique id if the mount itself has one.
     pub parent: u64,
 }
 
-/// Where the mount is attached in our namespace. `None`: nowhere.
+/// Where the mount is attached in our mount namespace. `None`: nowhere.
 ///
-/// statmount (6.8) costs the same on every host; before it, the whole table has to be read.
+/// statmount (6.8) costs the same on every host; without it, the whole table has to be read.
 pub fn attachment_of(mount: &Identity) -> Result<Option<Attachment>> {
     if mount.unique {
         match statmount::attachment(mount.id) {
@@ -183,7 +183,7 @@ pub fn has_children(mount: &Identity) -> Result<bool> {
     Ok(mountinfo::read()?.iter().any(|entry| entry.parent == mount.id))
 }
 
-/// What is mounted on the mount, or below it: for messages, since it reads the whole table.
+/// What is mounted on the mount, or below it. For messages only, because it reads the whole table.
 pub fn children_of(mount: &Identity) -> Result<Vec<mountinfo::Entry>> {
     let Some(attachment) = attachment_of(mount)? else { return Ok(Vec::new()) };
     Ok(mountinfo::read()?.into_iter().filter(|entry| entry.parent == attachment.number).collect())
@@ -196,7 +196,7 @@ impl From<mountinfo::Entry> for Attachment {
 }
 
 impl Identity {
-    /// For ids that are not unique: mountinfo shows no others.
+    /// For ids that are not unique: mountinfo shows only those.
     pub fn is_entry(&self, entry: &mountinfo::Entry) -> bool {
         (entry.id, entry.major, entry.minor) == (self.id, self.major, self.minor)
     }

@@ -1,4 +1,5 @@
-//! /proc/self/mountinfo. Text from the kernel, but with names in it that anybody may have chosen.
+//! Parses /proc/self/mountinfo: its text in, [`Entry`] values out. The kernel writes it, but it contains names that
+//! untrusted users chose.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Result, call};
 
-/// One mount of the calling thread's namespace.
+/// One mount of the calling thread's mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub id: u64,
@@ -16,7 +17,7 @@ pub struct Entry {
     pub root: PathBuf,
     pub mount_point: PathBuf,
     pub options: String,
-    /// Has peers, or may get some: what is mounted on it appears there, too.
+    /// In a peer group: what is mounted on it propagates to its peers.
     pub shared: bool,
     pub fstype: String,
     pub source: OsString,
@@ -28,7 +29,7 @@ pub fn read() -> Result<Vec<Entry>> {
     Ok(parse(&call(|| format!("read({path:?})"), std::fs::read(path))?))
 }
 
-/// Lines that do not follow the format are left out: the kernel writes none.
+/// Lines with another format are skipped: the kernel writes none.
 pub fn parse(table: &[u8]) -> Vec<Entry> {
     table.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
@@ -67,7 +68,7 @@ fn parse_line(line: &[u8]) -> Option<Entry> {
     })
 }
 
-/// The mount that a path without symbolic links is on: of all that are above it the deepest, and of those the last.
+/// The mount that a path without symbolic links is on: the deepest mount point above it, and of several there the last.
 pub fn covering<'a>(table: &'a [Entry], path: &Path) -> Option<&'a Entry> {
     table.iter().filter(|entry| path.starts_with(&entry.mount_point)).max_by_key(|entry| entry.mount_point.as_os_str().len())
 }

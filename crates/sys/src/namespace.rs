@@ -1,4 +1,4 @@
-//! Entering and leaving namespaces.
+//! Finds, creates, enters and leaves namespaces: pids and pidfds in, namespace descriptors out.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
@@ -19,7 +19,7 @@ pub fn own(kind: &str) -> Result<OwnedFd> {
     open(&format!("/proc/thread-self/ns/{kind}"))
 }
 
-/// The mount namespace that a process is in now.
+/// The current mount namespace of a process.
 pub fn mounts_of(process: BorrowedFd<'_>) -> Result<OwnedFd> {
     match ask_for_mounts(process) {
         Some(namespace) => Ok(namespace),
@@ -27,8 +27,8 @@ pub fn mounts_of(process: BorrowedFd<'_>) -> Result<OwnedFd> {
     }
 }
 
-/// A mount namespace that lives as long as we can: that of the first process that we see, or of the kernel's threads, where the first
-/// process has more rights than we have and is not ours to look at. `None`: neither can be had.
+/// A mount namespace that lives at least as long as we do: that of the pid 1 that we see, or of the kernel's threads,
+/// if pid 1 has more privileges than we have and cannot be inspected. `None`: neither is accessible.
 pub fn lasting_mounts() -> Option<OwnedFd> {
     let mounts = |pid: Pid| {
         let process = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -37,18 +37,18 @@ pub fn lasting_mounts() -> Option<OwnedFd> {
     mounts(Pid::INIT).or_else(|| mounts(Pid::from_raw(2)?).filter(|_| is_kernel_thread("2")))
 }
 
-/// The mount namespace of the calling thread. To ask is cheaper than to look.
+/// The mount namespace of the calling thread. The ioctl is cheaper than opening a file of /proc.
 pub fn own_mounts() -> Result<OwnedFd> {
     const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::PIDFD_THREAD);
     let ourselves = rustix::process::pidfd_open(rustix::thread::gettid(), THREAD);
     ourselves.ok().and_then(|ourselves| ask_for_mounts(ourselves.as_fd())).map_or_else(|| own("mnt"), Ok)
 }
 
-/// `None`: the kernel does not say (6.11), or the process is gone.
+/// `None`: the kernel lacks the ioctl (6.11), or the process is gone.
 fn ask_for_mounts(process: BorrowedFd<'_>) -> Option<OwnedFd> {
     // SAFETY: takes no argument.
     let result = unsafe { libc::ioctl(process.as_raw_fd(), libc::PIDFD_GET_MNT_NAMESPACE, 0) };
-    // SAFETY: the call succeeded: a new descriptor that nobody else owns.
+    // SAFETY: the call succeeded: a new descriptor that nothing else owns.
     (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) })
 }
 
@@ -56,12 +56,12 @@ fn open(path: &str) -> Result<OwnedFd> {
     call(|| format!("open({path:?})"), rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
 }
 
-/// Joins a mount namespace for good.
+/// Joins a mount namespace permanently.
 pub fn join_mount(namespace: BorrowedFd<'_>) -> Result<()> {
     call(|| "setns(CLONE_NEWNS)".into(), rustix::thread::move_into_link_name_space(namespace, Some(LinkNameSpaceType::Mount)))
 }
 
-/// Joins a namespace of any kind but mounts for good.
+/// Joins a namespace of any other type permanently.
 pub fn join(namespace: BorrowedFd<'_>) -> Result<()> {
     call(|| "setns()".into(), rustix::thread::move_into_link_name_space(namespace, None))
 }
@@ -70,20 +70,21 @@ pub fn unshare_mount() -> Result<()> {
     unshare(UnshareFlags::NEWNS)
 }
 
-/// Goes to a new user namespace. Not by unshare, which the kernel grants to none who shares memory
-/// with others ([`crate::vm_child`]): a process is born there, and holds the door open.
+/// Enters a new user namespace. Not with unshare, which fails in a process that shares its memory
+/// ([`crate::vm_child`]): instead a child is created in the namespace and opens it, and this process joins it with
+/// setns.
 pub fn enter_new_user() -> Result<()> {
     const STACK: usize = 64 * 1024;
     let (mut opened, mut pidfd, mut stack) = (None, -1, process::stack(STACK));
     let shared = libc::CLONE_FILES | libc::CLONE_NEWUSER;
     let pid = process::share_memory(shared, stack.spare_capacity_mut(), &raw mut pidfd, || opened = Some(own("user")))?;
-    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nothing else owns.
     process::Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } }.reap();
     let user = opened.unwrap_or_else(|| Err(crate::Error::new("clone(CLONE_NEWUSER)", rustix::io::Errno::SRCH)))?;
     join(user.as_fd())
 }
 
-/// A user namespace that nobody is in, for the sake of its mapping: `map` is what uid_map and gid_map hold.
+/// Creates a user namespace without processes, only for its mapping. `map`: the contents of uid_map and gid_map.
 pub fn with_mapping(map: &str) -> Result<OwnedFd> {
     let holder = process::idle(libc::CLONE_NEWUSER)?;
     let made = map_ids(holder.pid, map).and_then(|()| of(holder.pid, "user"));
@@ -91,7 +92,7 @@ pub fn with_mapping(map: &str) -> Result<OwnedFd> {
     made
 }
 
-/// Gives the user namespace of a process its mapping, the same for users and groups.
+/// Writes the mapping of a process's user namespace, the same for uids and gids.
 pub fn map_ids(pid: Pid, map: &str) -> Result<()> {
     ["uid_map", "gid_map"].into_iter().try_for_each(|file| {
         let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
@@ -100,12 +101,12 @@ pub fn map_ids(pid: Pid, map: &str) -> Result<()> {
 }
 
 fn unshare(flags: UnshareFlags) -> Result<()> {
-    // SAFETY: the danger of unshare is CLONE_FILES, which pulls descriptors away from under other
-    // threads' owners; only namespace flags are passed here.
+    // SAFETY: what is dangerous about unshare is CLONE_FILES, which takes descriptors away from owners in other
+    // threads; only namespace flags and CLONE_FS are passed here.
     call(|| format!("unshare({flags:?})"), unsafe { rustix::thread::unshare_unsafe(flags) })
 }
 
-/// Where this process is at home: its mount namespace, its root and its directory in it.
+/// Where this process normally is: its mount namespace, root and working directory.
 #[derive(Debug)]
 pub struct Home {
     namespace: OwnedFd,
@@ -122,21 +123,21 @@ impl Home {
         Ok(Self { namespace: own_mounts()?, root: place("/")?, directory: place(".")? })
     }
 
-    /// How many mounts there are. `None`: the kernel does not say (6.12).
+    /// The number of mounts. `None`: the kernel lacks the ioctl (6.12).
     pub fn mounts(&self) -> Option<u32> {
         count_mounts(self.namespace.as_fd())
     }
 
-    /// Goes to another mount namespace; dropping the visit comes back.
+    /// Enters another mount namespace; dropping the result returns.
     pub fn visit(&self, namespace: BorrowedFd<'_>) -> Result<Visit<'_>> {
-        // The kernel lets nobody go who shares root and working directory with others, as threads do.
+        // The kernel refuses setns in a thread that shares root and working directory with others, so unshare them.
         unshare(UnshareFlags::FS)?;
         join_mount(namespace)?;
         Ok(Visit { home: self })
     }
 }
 
-/// Being in another mount namespace.
+/// The guard of a stay in another mount namespace.
 #[derive(Debug)]
 pub struct Visit<'a> {
     home: &'a Home,
@@ -144,29 +145,29 @@ pub struct Visit<'a> {
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        // Staying in a hostile view and going on would be worse than ending here.
+        // Panics, because continuing in a hostile mount namespace would be worse.
         join_mount(self.home.namespace.as_fd()).expect("the way back into our own mount namespace is open");
         rustix::process::fchdir(&self.home.root).expect("our root directory exists");
         rustix::process::chroot(".").expect("we had this root before");
-        // The caller's directory may have been removed meanwhile; nothing of ours depends on it.
+        // Ignored: the caller's directory may have been removed meanwhile, and we do not depend on it.
         let _ = rustix::process::fchdir(&self.home.directory);
     }
 }
 
-/// A mount namespace that holds next to nothing: the one of the kernel's own devtmpfs thread.
+/// A nearly empty mount namespace: that of the kernel's devtmpfs thread.
 ///
-/// A new mount namespace starts as a copy of the creator's, so its price grows with the host's
-/// mount table. Starting from this one makes it constant. `None`: not visible from here; the
-/// kernel answers only in the first pid namespace, and from 6.12.
+/// A new mount namespace starts as a copy of its creator's, so its cost grows with the host's mount table. Copying this
+/// one makes the cost constant. `None`: not accessible; the kernel provides it only in the initial pid namespace, and
+/// from 6.12.
 pub fn small_mount_namespace() -> Option<OwnedFd> {
     let kernel = rustix::process::pidfd_open(Pid::from_raw(2)?, PidfdFlags::empty()).ok().filter(|_| is_kernel_thread("2"))?;
     let first = mounts_of(kernel.as_fd()).ok()?;
-    // kdevtmpfs made the second one, before anything else ran.
+    // kdevtmpfs created the second mount namespace, before anything else ran.
     next_mount_namespace(first.as_fd()).ok().filter(|(_, mounts)| *mounts <= 2).map(|(second, _)| second)
 }
 
-/// A mount namespace by its inode, whoever holds it, among those that are younger than `from`. `None`: it is gone, or the kernel does not
-/// say (6.12).
+/// Finds a mount namespace by inode among those created after `from`, even if only a descriptor keeps it alive. `None`:
+/// it is gone, or the kernel lacks the ioctl (6.12).
 pub fn search_mounts(from: OwnedFd, inode: u64) -> Option<OwnedFd> {
     let mut namespace = from;
     loop {
@@ -177,21 +178,21 @@ pub fn search_mounts(from: OwnedFd, inode: u64) -> Option<OwnedFd> {
     }
 }
 
-/// In a pid namespace of our own, pid 2 is anybody; only kernel threads have no executable.
+/// In a pid namespace other than the initial one, pid 2 may be any process; only kernel threads have no executable.
 fn is_kernel_thread(pid: &str) -> bool {
     std::fs::read_link(format!("/proc/{pid}/exe")).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// The mount namespace that was made after this one, and the number of its mounts.
+/// The mount namespace that was created after this one, and its number of mounts.
 fn next_mount_namespace(namespace: BorrowedFd<'_>) -> Result<(OwnedFd, u32)> {
     const NS_MNT_GET_NEXT: libc::Ioctl = rustix::ioctl::opcode::read::<MountNamespaceInfo>(0xb7, 11) as libc::Ioctl;
     let (result, info) = ask_about_mounts(namespace, NS_MNT_GET_NEXT);
     let fd = checked(|| "ioctl(NS_MNT_GET_NEXT)".into(), result.into())?;
-    // SAFETY: the call succeeded: a new descriptor that nobody else owns.
+    // SAFETY: the call succeeded: a new descriptor that nothing else owns.
     Ok((unsafe { OwnedFd::from_raw_fd(fd as i32) }, info.mounts))
 }
 
-/// `None`: the kernel does not say (6.12).
+/// `None`: the kernel lacks the ioctl (6.12).
 fn count_mounts(namespace: BorrowedFd<'_>) -> Option<u32> {
     const NS_MNT_GET_INFO: libc::Ioctl = rustix::ioctl::opcode::read::<MountNamespaceInfo>(0xb7, 10) as libc::Ioctl;
     let (result, info) = ask_about_mounts(namespace, NS_MNT_GET_INFO);
@@ -213,19 +214,19 @@ fn ask_about_mounts(namespace: BorrowedFd<'_>, question: libc::Ioctl) -> (libc::
     (result, info)
 }
 
-/// [`small_mount_namespace`] for older kernels: looks at all threads of the kernel.
+/// [`small_mount_namespace`] for older kernels: searches all kernel threads.
 pub fn search_small_mount_namespace() -> Option<OwnedFd> {
     let threads = std::fs::read_to_string("/proc/2/task/2/children").ok()?;
     let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
     let common = namespace("2")?;
-    // Of the kernel's threads only this one has left the common namespace: one call tells.
+    // Only kdevtmpfs has left the kernel threads' common namespace, so comparing one link per thread finds it.
     let pid = threads.split_ascii_whitespace().find(|pid| namespace(pid).is_some_and(|other| other != common))?;
     let is_devtmpfs = std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"kdevtmpfs\n");
     (is_devtmpfs && is_kernel_thread(pid)).then(|| open(&format!("/proc/{pid}/ns/mnt")).ok()).flatten()
 }
 
-/// A stream socket of the unix family that belongs to an empty network: it can be connected and bound by path as any other,
-/// but abstract names of the host's network do not exist for it.
+/// A unix stream socket in an empty network namespace: it connects and binds by path as any other, but cannot reach the
+/// host's abstract names.
 pub fn unix_socket_apart() -> Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     let make = || {
@@ -233,7 +234,7 @@ pub fn unix_socket_apart() -> Result<OwnedFd> {
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         call(|| "socket(AF_UNIX)".into(), socket)
     };
-    // In a thread: its network is its own, and ends with the socket.
+    // In a new thread: the network namespace is only that thread's, and is destroyed with the socket.
     let thread = call(|| "clone()".into(), std::thread::Builder::new().stack_size(64 * 1024).spawn(make))?;
     thread.join().unwrap_or_else(|_| Err(crate::Error::new("socket(AF_UNIX)", rustix::io::Errno::NOBUFS)))
 }

@@ -1,23 +1,24 @@
-//! What a program allocates first. A mount is one short run: most that it allocates is small, and is wanted until the end or given
-//! back at once, last come first gone. So pieces are handed out from the lowest address on, and only the last one is taken
-//! back. That needs neither lists nor locks; whoever needs more than there is asks another allocator.
+//! A bump allocator for a program's first allocations: a layout in, a pointer out. A mount is one short run: most of
+//! its allocations are small, and live until the end or are freed at once, last in, first out. So blocks are handed out
+//! in ascending order, and only the last one can be reused. That needs neither lists nor locks; further allocations go
+//! to another allocator.
 
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Untouched pages cost nothing. A mount by type alone takes half of this.
+/// Untouched pages cost nothing. A mount that names only its type uses half of this.
 const SIZE: usize = 256 << 10;
 
 #[repr(C, align(4096))]
 pub(crate) struct Pool {
-    /// Where the rest begins.
+    /// Offset of the unused rest.
     next: AtomicUsize,
     memory: UnsafeCell<[MaybeUninit<u8>; SIZE]>,
 }
 
-// SAFETY: a piece of the memory belongs to one owner at a time, whoever moved `next` over it.
+// SAFETY: each block has one owner at a time: the thread whose compare-and-swap moved `next` over it.
 unsafe impl Sync for Pool {}
 
 impl Pool {
@@ -38,14 +39,14 @@ impl Pool {
         }
     }
 
-    /// Whether it came from here; if so, it is not used any more.
+    /// Whether the block came from here; if so, it is freed.
     pub(crate) fn give_back(&self, piece: *mut u8, layout: Layout) -> bool {
         let Some(start) = self.place(piece) else { return false };
         let _ = self.move_next(start + layout.size(), start);
         true
     }
 
-    /// Whether the piece, which came from here, has the size now, where it is.
+    /// Resizes a block that came from here in place. Returns whether that succeeded.
     pub(crate) fn resize(&self, piece: *mut u8, layout: Layout, size: usize) -> bool {
         let Some(start) = self.place(piece) else { return false };
         let fits = start.checked_add(size).filter(|end| *end <= SIZE);
@@ -57,7 +58,7 @@ impl Pool {
         self.place(piece).is_some()
     }
 
-    /// Where the next piece will be.
+    /// Where the next block will be.
     pub(crate) fn rest(&self) -> *mut u8 {
         self.start().wrapping_add(self.next.load(Ordering::Relaxed))
     }
@@ -70,7 +71,7 @@ impl Pool {
         piece.addr().checked_sub(self.start().addr()).filter(|start| *start < SIZE)
     }
 
-    /// What was written to a piece is seen by whoever gets it next.
+    /// AcqRel: what was written to a block happens before its next owner's use of it.
     fn move_next(&self, from: usize, to: usize) -> Result<usize, usize> {
         self.next.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
     }
@@ -132,7 +133,7 @@ mod tests {
         let work = |mark: u8| {
             for size in (1..200).cycle().take(20_000) {
                 let Some(piece) = pool.take(layout(size, 8)) else { return };
-                // SAFETY: just handed out with that length.
+                // SAFETY: just allocated with that length.
                 unsafe { piece.write_bytes(mark, size) };
                 // SAFETY: the same.
                 let seen = unsafe { std::slice::from_raw_parts(piece, size) };

@@ -1,46 +1,47 @@
-//! Giving up every privilege, for good; and whether we should have any.
+//! Changes the calling process's credentials: uids, gids and capability sets in; mostly to give up privileges
+//! permanently. Also tells whether our privileges come from a set-uid file.
 
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::error::{Result, call};
 
-/// Whether our rights come from our own file (set-uid, set-gid, file capabilities), not from our caller: the kernel says so at
-/// execve(2). A security module says the same of a change of domain, as of a service that init starts; who is root already gains nothing.
+/// Whether our privileges come from our own executable (set-uid, set-gid, file capabilities) rather than from our
+/// caller: the kernel reports that at execve(2) as AT_SECURE. A security module also sets AT_SECURE on a domain
+/// transition, for example for a service that init starts; a process that is root already has gained nothing.
 pub fn is_borrowed() -> bool {
-    // SAFETY: reads what the kernel left beside the arguments; an entry that is not there reads as 0.
+    // SAFETY: reads the auxiliary vector; a missing entry reads as 0.
     let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     is_secure && !rustix::process::getuid().is_root()
 }
 
-/// Becomes this user and group, with no supplementary groups. Needs CAP_SETUID and CAP_SETGID
-/// over them; the per-thread calls are enough in a process with one thread.
+/// Changes to this uid and gid. Needs CAP_SETUID and CAP_SETGID over them. The per-thread calls are enough in a process
+/// with one thread. Supplementary groups do not change: see [`have_groups`].
 pub fn become_user(uid: Uid, gid: Gid) -> Result<()> {
     call(|| format!("setresgid({})", gid.as_raw()), rustix::thread::set_thread_res_gid(gid, gid, gid))?;
     call(|| format!("setresuid({})", uid.as_raw()), rustix::thread::set_thread_res_uid(uid, uid, uid))
 }
 
-/// Becomes this user and group but keeps all capabilities.
+/// The same, but keeps all capabilities.
 pub fn become_user_with_capabilities(uid: Uid, gid: Gid) -> Result<()> {
     let held = call(|| "capget()".into(), rustix::thread::capabilities(None))?;
     call(|| "prctl(PR_SET_KEEPCAPS)".into(), rustix::thread::set_keep_capabilities(true))?;
     become_user(uid, gid)?;
-    // The permitted set stayed, the effective one did not.
+    // PR_SET_KEEPCAPS preserves the permitted set, but not the effective one.
     call(|| "capset()".into(), rustix::thread::set_capabilities(None, held))
 }
 
-/// These and no other.
+/// Sets exactly these supplementary groups.
 pub fn have_groups(groups: &[Gid]) -> Result<()> {
     call(|| format!("setgroups({groups:?})"), rustix::thread::set_thread_groups(groups))
 }
 
-/// Nothing that is executed from here on can gain a privilege.
+/// From now on no execve can gain privileges.
 pub fn no_new_privileges() -> Result<()> {
     call(|| "prctl(PR_SET_NO_NEW_PRIVS)".into(), rustix::thread::set_no_new_privs(true))
 }
 
-/// Empties the bounding set, the kernel's own upper limit included: it may know capabilities that
-/// this program does not.
+/// Empties the bounding set up to the last capability that the kernel knows, which may be more than this program knows.
 pub fn empty_bounding_set() -> Result<()> {
     for number in 0..64 {
         // SAFETY: prctl with integers only; an unknown capability is EINVAL.

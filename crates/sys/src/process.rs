@@ -1,4 +1,5 @@
-//! Starting processes in namespaces, and ending them.
+//! Starts processes (fork, vfork, clone3 with namespaces), replaces the current one (execve), and waits for or kills
+//! children. Closures, programs and descriptors in, a [`Child`] with its pidfd out.
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString};
@@ -22,14 +23,13 @@ bitflags::bitflags! {
     }
 }
 
-/// Which side of a fork this is.
 #[derive(Debug)]
 pub enum Fork {
     Child,
     Parent(Child),
 }
 
-/// A child process: its number, and a descriptor that cannot be confused with a later process.
+/// A child process: its pid, and a pidfd, which cannot refer to a later process with the same pid.
 #[derive(Debug)]
 pub struct Child {
     pub pid: Pid,
@@ -37,8 +37,8 @@ pub struct Child {
 }
 
 impl Child {
-    /// SIGKILL, then wait. Used in tear-down, so a process that is already gone is fine, and one
-    /// that waits for a server beyond the reach of signals is left to the kernel. Says whether it is gone.
+    /// SIGKILL, then wait. For tear-down: a process that is already gone is fine, and one in an uninterruptible wait
+    /// for a server is left to the kernel. Returns whether it is gone.
     pub fn kill_and_reap(&self) -> bool {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
         let has_ended = self.ends_by(Instant::now() + TO_DIE);
@@ -48,7 +48,7 @@ impl Child {
         has_ended
     }
 
-    /// Whether it has ended by then.
+    /// Whether it has ended before the deadline.
     pub fn ends_by(&self, deadline: Instant) -> bool {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -60,7 +60,7 @@ impl Child {
         }
     }
 
-    /// Waits for its end, which it is trusted to come to: with what it exited. `None`: a signal ended it.
+    /// Waits without a deadline until it ends, and returns its exit code. `None`: a signal killed it.
     pub fn wait(&self) -> Result<Option<u8>> {
         let pidfd = || rustix::process::WaitId::PidFd(self.pidfd.as_fd());
         let ended = rustix::io::retry_on_intr(|| rustix::process::waitid(pidfd(), rustix::process::WaitIdOptions::EXITED));
@@ -68,27 +68,27 @@ impl Child {
         Ok(status.and_then(|code| u8::try_from(code).ok()))
     }
 
-    /// Forgets a process that has ended.
+    /// Reaps a process that has ended.
     pub(crate) fn reap(&self) {
         let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOHANG;
         let _ = rustix::process::waitid(rustix::process::WaitId::PidFd(self.pidfd.as_fd()), options);
     }
 }
 
-/// A killed process, and all that were in its namespace, are gone in milliseconds.
+/// A killed process, and everything in its pid namespace, is gone within milliseconds.
 const TO_DIE: Duration = Duration::from_secs(2);
 
-/// Forks, the child in fresh namespaces. Must be called while the process has one thread: the
-/// child goes on with a copy of it, allocator and all.
+/// Forks into new namespaces. Must be called while the process has one thread: the child continues with a copy of its
+/// memory, allocator locks included.
 pub fn fork(fresh: Fresh) -> Result<Fork> {
     fork_with(fresh.bits(), None)
 }
 
-/// Forks, the child in a control group (v2). As for [`fork`], one thread only.
+/// Forks into a cgroup (v2). As for [`fork`], one thread only.
 ///
-/// A process that is there already would be moved only after the kernel has waited for every processor.
+/// Moving an existing process instead would make the kernel wait for an RCU grace period.
 pub fn fork_into(group: BorrowedFd<'_>) -> Result<Fork> {
-    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000; // libc has it as an int, which it is too large for
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000; // libc declares it as an int, which is too small for it
     fork_with(CLONE_INTO_CGROUP, Some(group))
 }
 
@@ -101,20 +101,21 @@ fn fork_with(flags: u64, group: Option<BorrowedFd<'_>>) -> Result<Fork> {
     args.pidfd = &raw mut pidfd as u64;
     args.exit_signal = libc::SIGCHLD as u64;
     args.cgroup = group.map_or(0, |group| group.as_raw_fd() as u64);
-    // SAFETY: without CLONE_VM this is fork(): the child gets a copy of everything, and there is
-    // one thread (asserted above), so no lock is held by a thread that the child lacks. The
-    // kernel writes one int to `pidfd`, which outlives the call.
+    // SAFETY: without CLONE_VM this is fork(): the child gets a copy of everything, and there is one thread (asserted
+    // above), so no lock is held by a thread that the child lacks. The kernel writes one int to `pidfd`, which outlives
+    // the call.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
     let pid = checked(|| format!("clone3({flags:#x})"), result)?;
     let Some(pid) = Pid::from_raw(pid as i32) else {
         return Ok(Fork::Child);
     };
-    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nothing else owns.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     Ok(Fork::Parent(Child { pid, pidfd }))
 }
 
-/// A process in fresh namespaces (flags of clone(2)) that does nothing until it is killed: it holds them open. It ends with us, too.
+/// A process in new namespaces (clone(2) flags) that does nothing until it is killed: it keeps the namespaces alive. It
+/// is killed when the calling thread dies.
 pub(crate) fn idle(fresh: libc::c_int) -> Result<Child> {
     let mut pidfd: libc::c_int = -1;
     // SAFETY: clone_args is plain integers, for which all zeroes is a valid value.
@@ -122,8 +123,9 @@ pub(crate) fn idle(fresh: libc::c_int) -> Result<Child> {
     args.flags = (libc::CLONE_PIDFD | fresh) as u64;
     args.pidfd = &raw mut pidfd as u64;
     args.exit_signal = libc::SIGCHLD as u64;
-    // SAFETY: without CLONE_VM the child gets a copy of everything. Other threads of ours may hold locks, which stay locked there for
-    // ever; below, the child makes two system calls and takes none. The kernel writes one int to `pidfd`, which outlives the call.
+    // SAFETY: without CLONE_VM the child gets a copy of everything. Other threads of ours may hold locks, which stay
+    // locked in the child for ever; the child below makes two system calls and takes no lock. The kernel writes one int
+    // to `pidfd`, which outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
     let pid = checked(|| format!("clone3({fresh:#x})"), result)?;
     let Some(pid) = Pid::from_raw(pid as i32) else {
@@ -134,23 +136,23 @@ pub(crate) fn idle(fresh: libc::c_int) -> Result<Child> {
             unsafe { libc::pause() };
         }
     };
-    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nothing else owns.
     Ok(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
 }
 
-/// Which start of this machine it is: process numbers, start times and mount ids of another one mean nothing.
+/// Identifies the current boot. Pids, start times and mount ids of another boot are meaningless.
 pub fn boot_id() -> &'static str {
     static BOOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     BOOT.get_or_init(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_end().to_owned())
 }
 
-/// When a process started, in clock ticks since boot: with this it cannot be confused with a later one of the same number.
-/// `None`: it is gone, or on its way out and serves nobody any more.
+/// When a process started, in clock ticks since boot: together with the pid, this identifies it although pids are
+/// reused. `None`: it is gone, or exiting and no longer serving.
 pub fn start_of(pid: Pid) -> Option<u64> {
     stat_of(pid).filter(|stat| !stat.is_exiting).map(|stat| stat.started)
 }
 
-/// The same, also for one on its way out: pid 1 of a namespace waits there for all others, however long that takes.
+/// The same, also for an exiting process: pid 1 of a namespace waits there for all others, however long that takes.
 pub fn start_of_remaining(pid: Pid) -> Option<u64> {
     stat_of(pid).map(|stat| stat.started)
 }
@@ -160,13 +162,13 @@ struct Stat {
     is_exiting: bool,
 }
 
-/// `None`: it is gone, or only waits to be forgotten.
+/// `None`: it is gone, or a zombie.
 fn stat_of(pid: Pid) -> Option<Stat> {
-    // One read is enough; std would ask in small steps, because the file claims to be empty.
+    // One read is enough. std would read in small steps, because the file claims to be empty.
     let mut buffer = [0; 1024];
     let length = std::fs::File::open(format!("/proc/{}/stat", pid.as_raw_nonzero())).and_then(|mut file| file.read(&mut buffer)).ok()?;
     let stat = String::from_utf8_lossy(&buffer[..length]);
-    // The name in parentheses may hold anything, also parentheses.
+    // The process name in parentheses may contain anything, including parentheses.
     let (_, after) = stat.rsplit_once(')')?;
     let fields: Vec<_> = after.split_ascii_whitespace().collect();
     const PF_EXITING: u64 = 4;
@@ -175,12 +177,12 @@ fn stat_of(pid: Pid) -> Option<Stat> {
     (*fields.first()? != "Z").then_some(Stat { started, is_exiting })
 }
 
-/// The number that a process has in our pid namespace.
+/// The pid of a process in our pid namespace.
 pub fn pid_of(pidfd: BorrowedFd<'_>) -> Result<Pid> {
     ask_for_pid(pidfd).map_or_else(|| look_up_pid(pidfd), Ok)
 }
 
-/// `None`: the kernel does not say (6.13), or the process is gone.
+/// `None`: the kernel lacks PIDFD_GET_INFO (6.13), or the process is gone.
 fn ask_for_pid(pidfd: BorrowedFd<'_>) -> Option<Pid> {
     // SAFETY: plain integers, for which all zeroes is valid.
     let mut info: libc::pidfd_info = unsafe { std::mem::zeroed() };
@@ -197,12 +199,12 @@ fn look_up_pid(pidfd: BorrowedFd<'_>) -> Result<Pid> {
     pid.filter(|pid| *pid > 0).and_then(Pid::from_raw).ok_or_else(|| Error::new(format!("Pid in {path:?}"), rustix::io::Errno::SRCH))
 }
 
-/// In test builds; a release takes it for granted.
+/// Checked in debug builds only.
 pub fn assert_single_threaded() {
     #[cfg(debug_assertions)]
     {
         let threads = || std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-        // A thread that was joined has left our memory, but may be in the table for a moment.
+        // A joined thread has released its memory, but may still be listed for a moment.
         let patience = Instant::now() + Duration::from_secs(5);
         while threads() > 1 && Instant::now() < patience {
             std::thread::yield_now();
@@ -211,18 +213,18 @@ pub fn assert_single_threaded() {
     }
 }
 
-/// Starts a process that shares our memory, as vfork does, and waits until it has executed a
-/// program. `body` ends with that; an error of it is ours. Nothing of ours is copied, which is what
-/// makes a fork expensive, and nothing of ours is held by the child when this returns.
+/// Starts a process that shares our memory, as vfork does, and waits until it has executed a program. `body` ends with
+/// that execve; its error is returned here. No page tables are copied, which is what makes fork expensive, and the
+/// child uses none of our memory when this returns.
 pub fn vfork(body: impl FnOnce() -> Result<Infallible>) -> Result<Child> {
-    /// Enough for laying out descriptors; unused pages cost nothing.
+    /// Enough for arranging descriptors; untouched pages cost nothing.
     const STACK: usize = 64 * 1024;
 
     let mut error = None;
     let mut pidfd: libc::c_int = -1;
     let mut stack = stack(STACK);
     let pid = share_memory(0, stack.spare_capacity_mut(), &raw mut pidfd, || error = body().err())?;
-    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nothing else owns.
     let child = Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } };
     match error {
         None => Ok(child),
@@ -233,14 +235,14 @@ pub fn vfork(body: impl FnOnce() -> Result<Infallible>) -> Result<Child> {
     }
 }
 
-/// Room for a stack: aligned as the processor wants it.
+/// Memory for a stack, with the alignment that the ABI requires.
 pub(crate) fn stack(bytes: usize) -> Vec<u128> {
     Vec::with_capacity(bytes / size_of::<u128>())
 }
 
-/// Runs `body` in a process that shares our memory, while this thread is suspended: until a program
-/// is executed there, or it ends. Other threads go on. Its descriptor is at `pidfd` before it runs.
-/// `more`: flags of clone(2) for what else is to be shared, or fresh.
+/// Runs `body` in a process that shares our memory, while this thread is suspended until that process executes a
+/// program or exits. Other threads continue. The kernel stores its pidfd at `pidfd` before it runs. `more`: additional
+/// clone(2) flags, for what else to share or which namespaces to create.
 pub(crate) fn share_memory<F: FnOnce()>(
     more: libc::c_int,
     stack: &mut [MaybeUninit<u128>],
@@ -248,8 +250,8 @@ pub(crate) fn share_memory<F: FnOnce()>(
     body: F,
 ) -> Result<Pid> {
     extern "C" fn run<F: FnOnce()>(body: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: `share_memory` passes a live Option<F> and is suspended until this process is gone
-        // from its memory, so nobody else uses it.
+        // SAFETY: `share_memory` passes a live Option<F> and is suspended until this process has left its memory, so
+        // nothing else accesses it.
         if let Some(body) = unsafe { &mut *body.cast::<Option<F>>() }.take() {
             body();
         }
@@ -258,9 +260,9 @@ pub(crate) fn share_memory<F: FnOnce()>(
     let mut body = Some(body);
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | more;
     let top = stack.as_mut_ptr_range().end;
-    // SAFETY: the child runs on a stack of its own that outlives it in this memory, because
-    // CLONE_VFORK suspends this thread until it has left; what belongs to a thread, such as errno,
-    // it has from this one. The kernel writes one int to `pidfd`.
+    // SAFETY: the child runs on its own stack, which outlives the child's use of this memory, because CLONE_VFORK
+    // suspends this thread until the child has left it. The child uses this thread's thread-local storage, such as
+    // errno, meanwhile. The kernel writes one int to `pidfd`.
     let result = unsafe { libc::clone(run::<F>, top.cast(), flags, (&raw mut body).cast(), pidfd) };
     let pid = checked(|| format!("clone(CLONE_VFORK, {more:#x})"), result.into())?;
     Pid::from_raw(pid as i32).ok_or_else(|| Error::new("clone(CLONE_VFORK)", rustix::io::Errno::SRCH))
@@ -277,7 +279,7 @@ pub fn exec(path: &CStr, argv: &[CString], environment: &[CString]) -> Result<In
     unreachable!("execve returned without an error")
 }
 
-/// Replaces this process by the program behind `file`.
+/// Replaces this process by the program that `file` refers to.
 pub fn exec_fd(file: BorrowedFd<'_>, argv: &[&CStr]) -> Result<Infallible> {
     crate::scheduling::be_as_others();
     let pointers: Vec<_> = argv.iter().map(|arg| arg.as_ptr()).chain([std::ptr::null()]).collect();
@@ -303,7 +305,7 @@ pub fn exec_fd_with(file: BorrowedFd<'_>, argv: &[CString], environment: &[CStri
     unreachable!("execveat returned without an error")
 }
 
-/// Lets the kernel have ready so many bytes of stack that are needed anyway, at once instead of page by page.
+/// Populates this many bytes of stack at once, instead of one page fault per page. For memory that is needed anyway.
 pub fn expect_stack(bytes: usize) {
     let here = 0u8;
     populate(page_of(&raw const here) - bytes, bytes);
@@ -319,22 +321,22 @@ fn page_of(place: *const u8) -> usize {
     place.addr() & !(PAGE - 1)
 }
 
-/// Only a matter of speed (5.14).
+/// Only an optimisation (MADV_POPULATE_WRITE, 5.14), so errors are ignored.
 fn populate(start: usize, length: usize) {
-    // SAFETY: pages that are there already stay as they are, whatever they hold, and others come into being as they would when first
-    // written to; where there is no mapping, the kernel stops.
+    // SAFETY: existing pages keep their contents, and missing ones are created as a first write would create them.
+    // Where there is no mapping, the kernel stops with an error.
     let _ = unsafe { rustix::mm::madvise(std::ptr::with_exposed_provenance_mut(start), length, rustix::mm::Advice::LinuxPopulateWrite) };
 }
 
-/// Ends the process at once, without running anything that was registered by the parent's copy.
+/// Exits at once, without running the exit handlers that the parent registered.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit takes an integer and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Signal dispositions and mask as a freshly started program expects them: Rust ignores SIGPIPE,
-/// and what is ignored stays ignored across execve. (Real-time signals mean what programs agree on;
-/// nobody ignores them for others.)
+/// Resets signal dispositions and mask to what a freshly started program expects: Rust ignores SIGPIPE, and ignored
+/// signals stay ignored across execve. (Real-time signals are left: they have no predefined meaning, and no program
+/// ignores them for its children.)
 pub fn reset_signals() {
     for signal in 1..32 {
         // SAFETY: SIG_DFL is valid for every signal; those that cannot be changed give EINVAL.
@@ -346,11 +348,10 @@ pub fn reset_signals() {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
 }
 
-/// Puts descriptors at their numbers, open across execve; standard ones that are not named get
-/// /dev/null. The child of a fork does this just before it execs. `kept` is lifted out of the way
-/// of the numbers and stays close-on-exec.
+/// Moves descriptors to fixed numbers, open across execve; standard ones that are not named become /dev/null. Called by
+/// the child of a fork right before execve. `kept` is moved out of the way and stays close-on-exec.
 pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -> Result<Option<OwnedFd>> {
-    /// Above every number that is laid out.
+    /// Above every fixed number.
     const CLEAR: i32 = 16;
     let lift = |fd: BorrowedFd<'_>| {
         crate::call(|| format!("fcntl(fd {}, F_DUPFD_CLOEXEC)", fd.as_raw_fd()), rustix::io::fcntl_dupfd_cloexec(fd, CLEAR))
@@ -359,7 +360,7 @@ pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -
     let kept = kept.map(lift).transpose()?;
     let lifted: Vec<_> = places.iter().map(|(fd, to)| Ok((lift(*fd)?, *to))).collect::<Result<_>>()?;
     let null = {
-        // Closed again before its number, which may be among those to come, is taken.
+        // Closed again before its number, which may be one of the fixed ones, is replaced.
         let null = crate::call(|| "open(\"/dev/null\")".into(), std::fs::File::options().read(true).write(true).open("/dev/null"))?;
         lift(null.as_fd())?
     };
@@ -368,12 +369,12 @@ pub fn lay_out(places: &[(BorrowedFd<'_>, i32)], kept: Option<BorrowedFd<'_>>) -
     Ok(kept)
 }
 
-/// In a process with a table of its own: closes what it has no use for. `keep` in ascending order; -1 stands for none.
+/// In a process with its own descriptor table: closes all others. `keep` must be sorted; -1 entries are ignored.
 pub fn close_all_but(keep: &[RawFd]) {
     let close = |from: i32, to: i32| {
         if from <= to {
-            // SAFETY: three integers. The table is this process's own copy, of which nothing but
-            // what is kept is used.
+            // SAFETY: three integers. The table is this process's own copy, and only kept descriptors are used
+            // afterwards.
             unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
         }
     };
@@ -385,45 +386,45 @@ pub fn close_all_but(keep: &[RawFd]) {
     close(next, i32::MAX);
 }
 
-/// In a process with a table of its own: what it has as standard descriptors becomes /dev/null.
+/// In a process with its own descriptor table: replaces the standard descriptors by /dev/null.
 pub fn take_standard_numbers() -> Result<()> {
     let null = {
-        // Closed again before its number, which may be one of these, is taken.
+        // Closed again before its number, which may be one of these, is replaced.
         let null = crate::call(|| "open(\"/dev/null\")".into(), std::fs::File::options().read(true).write(true).open("/dev/null"))?;
         crate::call(|| "dup(\"/dev/null\")".into(), rustix::io::fcntl_dupfd_cloexec(&null, 3))?
     };
     (0..3).try_for_each(|standard| place_fd(null.as_fd(), standard))
 }
 
-/// Marks every descriptor but the standard ones as not to be passed on.
+/// Sets close-on-exec on every descriptor except the standard ones.
 pub fn close_all_on_exec() -> Result<()> {
-    // SAFETY: three integers; a flag is set on descriptors, none is closed under an owner.
+    // SAFETY: three integers; a flag is set on descriptors, none is closed.
     let result = unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     checked(|| "close_range(3, CLOSE_RANGE_CLOEXEC)".into(), result).map(drop)
 }
 
 fn place_fd(from: BorrowedFd<'_>, to: i32) -> Result<()> {
-    // SAFETY: replacing descriptor `to` is the intent; this runs in a forked child that owns its
-    // whole table and uses nothing but the placed descriptors afterwards.
+    // SAFETY: replacing descriptor `to` is the intent; this runs in a forked child that owns its whole table and uses
+    // only the placed descriptors afterwards.
     let result = unsafe { libc::dup2(from.as_raw_fd(), to) };
     checked(|| format!("dup2(fd {}, {to})", from.as_raw_fd()), result.into()).map(drop)
 }
 
-/// Kills every process that runs under `uid`. The caller must have become that user: the kernel
-/// then restricts `kill(-1)` to the user's own processes.
+/// Kills every process of the current user. The caller must have changed its uid first: the kernel then restricts
+/// `kill(-1)` to processes of that user.
 pub fn kill_all_of_this_user() {
     // SAFETY: kill takes two integers.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
-/// A pidfd for the thread group of `tid`. Before Linux 6.9 a pidfd of a thread that is no group
-/// leader cannot be had, so the group leader is looked up.
+/// A pidfd for the thread group of `tid`. Before Linux 6.9 there are no pidfds of threads other than the group leader,
+/// so the leader is looked up.
 pub fn pidfd_of_thread(tid: Pid) -> Result<OwnedFd> {
     let open = |pid: Pid, flags: u32| {
         // SAFETY: two integers in, a descriptor or an error out.
         let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw_nonzero().get(), flags) };
         checked(|| format!("pidfd_open({})", pid.as_raw_nonzero()), result)
-            // SAFETY: the call succeeded: a new descriptor that nobody else owns.
+            // SAFETY: the call succeeded: a new descriptor that nothing else owns.
             .map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
     };
     const PIDFD_THREAD: u32 = libc::O_EXCL as u32;

@@ -1,6 +1,7 @@
-//! The bounded log: a header with the number of bytes ever written, then a ring of 64 KiB.
-//! `shim/shim.rs` writes it, knowing only this layout. Behind the ring is room for what has to survive the loss of every name in the file
-//! system: a note that whoever holds the file open can be asked for ([`write_note`], [`read_note`]).
+//! The bounded log: a header with the number of bytes ever written, then a ring of 64 KiB. `shim/shim.rs` writes it,
+//! sharing only this layout; this module reads it. After the ring is space for a note, for data that has to survive the
+//! loss of every path to it: it can be read through the descriptor of any process that has the file open
+//! ([`write_note`], [`read_note`]).
 
 use std::io::{Read as _, Result, Seek as _, SeekFrom};
 use std::os::fd::AsFd;
@@ -9,14 +10,14 @@ use std::path::Path;
 const HEADER: usize = 8;
 const CAPACITY: u64 = 64 * 1024;
 
-/// A log as it stands: how much was ever written, and the newest part of it.
+/// A log: how much was ever written, and the newest part of it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Log {
     pub written: u64,
     pub kept: Vec<u8>,
 }
 
-/// Where the note starts.
+/// Offset of the note.
 const NOTE: u64 = HEADER as u64 + CAPACITY;
 
 pub fn write_note(log: impl AsFd, note: &[u8]) -> Result<()> {
@@ -39,7 +40,7 @@ impl Log {
         Ok(Self::decode(&bytes))
     }
 
-    /// The part that was written after the first `seen` bytes, as far as it is still there.
+    /// The part that was written after the first `seen` bytes, as far as it still exists.
     pub fn since(&self, seen: u64) -> &[u8] {
         let new = self.written.saturating_sub(seen).min(self.kept.len() as u64);
         &self.kept[self.kept.len() - new as usize..]

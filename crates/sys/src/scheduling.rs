@@ -1,4 +1,5 @@
-//! Who runs where, and who first. Only a matter of speed: what fails here is left.
+//! CPU affinity, scheduling policy and busy-waiting, to start processes with less latency. Threads and pids in,
+//! scheduler settings out. Only optimisations: errors are ignored.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,16 +7,16 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
 
-/// Keeps a new thread, and the process that it starts, off the processor of its parent, so that it starts at once: the kernel tends
-/// to put it behind its parent, even while other processors have nothing to do.
+/// Keeps a new thread, and the process that it starts, off its parent's CPU, so that it runs at once: the kernel tends
+/// to queue it behind its parent, even while other CPUs are idle.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
-    /// Where everybody may run in the end.
+    /// The original affinity, to be restored.
     all: CpuSet,
 }
 
 impl Elsewhere {
-    /// `None`: there is no other processor.
+    /// `None`: there is no other CPU.
     pub(crate) fn send(thread: libc::pthread_t) -> Option<Self> {
         let all = rustix::thread::sched_getaffinity(None).ok()?;
         if all.count() == 1 {
@@ -24,12 +25,13 @@ impl Elsewhere {
         }
         let mut others = all;
         others.unset(current_processor()?);
-        // SAFETY: the thread was not joined, so its handle is valid; the set is read only, in the kernel's form and with its length.
+        // SAFETY: the thread was not joined, so its handle is valid; the set is only read, in the kernel's format and
+        // with its length.
         let moved = unsafe { libc::pthread_setaffinity_np(thread, size_of::<CpuSet>(), (&raw const others).cast()) };
         (moved == 0).then_some(Self { all })
     }
 
-    /// The process may go where its parent may.
+    /// Restores the affinity of the process.
     pub(crate) fn end(&self, process: Pid) {
         let _ = rustix::thread::sched_setaffinity(Some(process), &self.all);
     }
@@ -37,22 +39,23 @@ impl Elsewhere {
 
 fn current_processor() -> Option<usize> {
     let mut number: libc::c_uint = 0;
-    // Not by rustix: to find the kernel's faster way takes longer than this one.
+    // Not by rustix: looking up the vDSO function takes longer than this system call.
     // SAFETY: the kernel writes one number to the pointer, which outlives the call; the other two may be null.
     let got = unsafe { libc::syscall(libc::SYS_getcpu, &raw mut number, std::ptr::null_mut::<libc::c_uint>(), std::ptr::null_mut::<u8>()) };
     (got == 0).then_some(number as usize)
 }
 
-/// Whether all of us share one processor.
+/// Whether this process may use one CPU only.
 static ALONE: AtomicBool = AtomicBool::new(false);
 
-/// Waits for what should be there soon, so that the processor does not go to sleep: to wake it up takes longer than much of what is
-/// waited for here, most of all in a virtual machine. Lets everybody else run. Says nothing: who waits looks again.
+/// Polls for something expected soon, so that the CPU does not enter an idle state: waking it takes longer than much of
+/// what is waited for here, most of all in a virtual machine. Yields to other processes. Returns nothing: the caller
+/// checks again and blocks.
 pub fn stay_awake_for(time: Duration, mut is_there: impl FnMut() -> bool) {
-    /// So that whoever shares a core with us gets the most of it.
+    /// Leaves most of the core to its other hardware thread.
     const PAUSES: u32 = 30;
     if ALONE.load(Ordering::Relaxed) {
-        // Whoever is waited for can work only while we sleep.
+        // On a single CPU, the other process can only run while we sleep.
         return;
     }
     let start = Instant::now();
@@ -62,19 +65,19 @@ pub fn stay_awake_for(time: Duration, mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// Whether `let_others_first` was heard.
+/// Whether `let_others_first` changed the policy.
 static BEHIND: AtomicBool = AtomicBool::new(false);
 
-/// From now on this thread and what it starts interrupt nobody when they wake up: who waits for a process to execute a program
-/// would wake up in the middle of that, and take its processor.
+/// From now on this thread and its children do not preempt others when they wake up (SCHED_BATCH). Otherwise a parent
+/// that waits for a process to execute a program would wake up in the middle of that, and preempt it.
 pub(crate) fn let_others_first() {
-    // SAFETY: asks for a number.
+    // SAFETY: reads a number, no pointers.
     if unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) } == libc::SCHED_OTHER.into() && set_policy(libc::SCHED_BATCH) {
         BEHIND.store(true, Ordering::Relaxed);
     }
 }
 
-/// For a program that is about to be executed, and knows nothing of that.
+/// Restores the default policy before a program is executed that does not expect SCHED_BATCH.
 pub fn be_as_others() {
     if BEHIND.load(Ordering::Relaxed) {
         set_policy(libc::SCHED_OTHER);
@@ -82,9 +85,9 @@ pub fn be_as_others() {
 }
 
 fn set_policy(policy: libc::c_int) -> bool {
-    // SAFETY: plain integers, for which all zeroes is valid, and right: no policy here has a priority.
+    // SAFETY: plain integers, for which all zeroes is valid, and correct: neither policy has a priority.
     let nothing: libc::sched_param = unsafe { std::mem::zeroed() };
-    // Not by libc: musl has these only to say that it has not.
+    // Not by libc: musl's wrapper always fails with ENOSYS.
     // SAFETY: the kernel reads one sched_param from the pointer, which outlives the call.
     unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const nothing) == 0 }
 }

@@ -1,7 +1,7 @@
-//! Seccomp filters with user notification: the program, its installation, and the listener.
+//! Seccomp filters with user notification: [`Rule`]s in, a BPF program, its installation and its listener out.
 //!
-//! libseccomp would need a C library newer than Debian 12's for `WAIT_KILLABLE_RECV`, and
-//! seccompiler has no notifications, so the few instructions are made here.
+//! libseccomp would need a C library newer than Debian 12's for `WAIT_KILLABLE_RECV`, and seccompiler has no
+//! notifications, so the few instructions are generated here.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
@@ -10,18 +10,17 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result, checked};
 
-/// What happens to a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Allow,
     Refuse(Errno),
-    /// What is asked for is so already: done, without the kernel.
+    /// Success without running the call: what it asks for is already so.
     Done,
     Notify,
 }
 
-/// When a rule applies, judged by the low 32 bits of one argument: every argument that is tested
-/// here is an `int` or a flag word that the kernel truncates the same way.
+/// When a rule applies, decided by the low 32 bits of one argument: every argument that is tested is an `int` or a flag
+/// word, which the kernel truncates the same way.
 #[derive(Clone, Debug)]
 pub enum When {
     Always,
@@ -41,7 +40,7 @@ pub enum When {
         argument: u8,
         values: &'static [u32],
     },
-    /// Of the argument only the bits of `mask` are compared: the others are flags.
+    /// Compares only the bits of `mask`; the others are flags.
     MaskedNotIn {
         argument: u8,
         mask: u32,
@@ -65,14 +64,13 @@ const NUMBER_OFFSET: u32 = 0;
 const ARCHITECTURE_OFFSET: u32 = 4;
 const ARGUMENTS_OFFSET: u32 = 16;
 
-/// Compiles rules; of several for one call, the first that applies wins. Calls that no rule names
-/// are allowed up to `newest`; beyond it (which includes x32) and on foreign architectures they do
-/// not exist.
+/// Compiles rules. Of several for one call, the first that applies wins. Calls that no rule names are allowed up to
+/// `newest`; above it (which includes x32) and on foreign architectures they give ENOSYS.
 ///
-/// A search tree, not a list: when a filter is installed, the kernel walks it once for every call
-/// that exists, to know which ones it may always allow. And a short one, for the kernel translates
-/// it then: each test of arguments stands there once, after the tree, whatever the number of calls that
-/// it is for, and each verdict once, at the end. So all jumps lead forward and stay within their 255 steps.
+/// The program is a binary search, not a list: when a filter is installed, the kernel evaluates it once for every
+/// system call number, to find those that are always allowed. It is also short, because the kernel JIT-compiles it
+/// then: each argument test appears once, after the search, however many calls use it, and each verdict once, at the
+/// end. So all jumps go forward and stay within their 255 instructions.
 pub fn compile(rules: &[Rule], newest: libc::c_long) -> Vec<sock_filter> {
     let missing = To::Verdict(Verdict::Refuse(Errno::NOSYS));
     let mut steps = vec![
@@ -87,7 +85,7 @@ pub fn compile(rules: &[Rule], newest: libc::c_long) -> Vec<sock_filter> {
     assemble(&steps, &tests)
 }
 
-/// An instruction, as long as nobody knows where the verdicts will stand.
+/// An instruction before the positions of the verdicts are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Do { code: u32, k: u32 },
@@ -97,14 +95,14 @@ enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum To {
     Next,
-    /// Over that many steps.
+    /// Skips that many steps.
     Over(usize),
-    /// To the first step of the tests with this number.
+    /// To the first step of this block in `tests`.
     Tests(usize),
     Verdict(Verdict),
 }
 
-/// `tests`: what stands after the steps.
+/// `tests`: blocks that follow the steps.
 fn assemble(steps: &[Step], tests: &[&[Step]]) -> Vec<sock_filter> {
     let mut verdicts = Vec::new();
     let starts: Vec<_> = tests.iter().scan(steps.len(), |end, tests| Some(std::mem::replace(end, *end + tests.len()))).collect();
@@ -137,7 +135,7 @@ fn assemble(steps: &[Step], tests: &[&[Step]]) -> Vec<sock_filter> {
     program
 }
 
-/// Neighbouring calls with one fate.
+/// Adjacent system calls with the same outcome.
 struct Range {
     first: u32,
     last: u32,
@@ -153,7 +151,7 @@ enum Fate {
 
 fn ranges(rules: &[Rule]) -> Vec<Range> {
     let mut rules: Vec<_> = rules.iter().collect();
-    // Those of one call stay in their order.
+    // A stable sort: the rules of one call keep their order.
     rules.sort_by_key(|rule| rule.number);
     let mut ranges: Vec<Range> = Vec::new();
     for of_call in rules.chunk_by(|one, next| one.number == next.number) {
@@ -166,7 +164,7 @@ fn ranges(rules: &[Rule]) -> Vec<Range> {
     ranges
 }
 
-/// What the rules of one call make of it.
+/// The combined outcome of the rules of one call.
 fn fate(rules: &[&Rule]) -> Fate {
     rules.iter().rev().fold(Fate::Always(Verdict::Allow), |otherwise, rule| match rule.when {
         When::Always => Fate::Always(rule.verdict),
@@ -182,7 +180,7 @@ fn fate(rules: &[&Rule]) -> Fate {
     })
 }
 
-/// `otherwise` is at a verdict, or right behind these steps.
+/// `otherwise` must be a verdict, or the step right after these.
 fn test(when: &When, applies: To, otherwise: To) -> Vec<Step> {
     match *when {
         When::Always => unreachable!("nothing to be tested"),
@@ -210,7 +208,7 @@ fn test(when: &When, applies: To, otherwise: To) -> Vec<Step> {
     }
 }
 
-/// Finds the loaded number among sorted ranges. `tests`: those of arguments that are needed, each once.
+/// Searches the loaded number in sorted ranges. `tests`: collects the argument tests that are needed, each once.
 fn search<'a>(ranges: &'a [Range], steps: &mut Vec<Step>, tests: &mut Vec<&'a [Step]>) {
     let allow = To::Verdict(Verdict::Allow);
     match ranges {
@@ -263,24 +261,24 @@ fn ret(verdict: Verdict) -> sock_filter {
 
 const FLAGS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
 
-/// Whether [`install`] can work here. Nothing is installed: the kernel looks at the flags before it looks for a program.
+/// Whether [`install`] can work here. Installs nothing: the kernel checks the flags before it reads the program.
 pub fn is_supported() -> bool {
     let nowhere: *const libc::sock_fprog = std::ptr::null();
-    // SAFETY: the kernel checks the pointer that it is given; a null pointer is EFAULT.
+    // SAFETY: the kernel checks the pointer; a null pointer gives EFAULT.
     let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, nowhere) };
     checked(|| "seccomp(SECCOMP_SET_MODE_FILTER)".into(), result).is_err_and(|error| error.errno() == Errno::FAULT)
 }
 
-/// Installs the filter on this thread and all that it starts. Needs no_new_privs.
+/// Installs the filter on this thread and everything it starts. Needs no_new_privs.
 ///
-/// `WAIT_KILLABLE_RECV` (5.19): without it a signal interrupts a call that the broker is already
-/// performing, and the client would see EINTR for a mount that exists.
+/// `WAIT_KILLABLE_RECV` (5.19): without it a signal interrupts a call that the broker is already performing, and the
+/// client would see EINTR for a mount that exists.
 pub fn install(program: &[sock_filter]) -> Result<OwnedFd> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     // SAFETY: `program` describes a live slice, which the kernel only reads.
     let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, &raw const program) };
     let listener = checked(|| "seccomp(SECCOMP_SET_MODE_FILTER)".into(), result)?;
-    // SAFETY: with NEW_LISTENER a success is a new descriptor that nobody else owns.
+    // SAFETY: with NEW_LISTENER a success is a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(listener as i32) })
 }
 
@@ -294,14 +292,14 @@ pub struct Notification {
     pub arguments: [u64; 6],
 }
 
-/// Whether the caller was still there to hear the answer.
+/// Whether the caller was still waiting when the answer was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     Yes,
     Gone,
 }
 
-/// The next waiting call. `None`: its thread died before we could take it.
+/// The next waiting call. `None`: its thread died before we received it.
 pub fn receive(listener: BorrowedFd<'_>) -> Result<Option<Notification>> {
     // SAFETY: plain integers, for which all zeroes is valid; the kernel demands zeroes.
     let mut raw: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -314,15 +312,15 @@ pub fn receive(listener: BorrowedFd<'_>) -> Result<Option<Notification>> {
     }
 }
 
-/// Whether the call still waits: what was read from /proc/TID before this said yes belongs to
-/// that very thread, not to a later one with its number.
+/// Whether the call still waits. If so, what was read from /proc/TID before belongs to that very thread, not to a later
+/// one with the same tid.
 pub fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the kernel reads one u64 from the pointer, which outlives the call.
     unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
 }
 
-/// Answers. There is deliberately no way to let the kernel continue the call: it would read the
-/// caller's memory again, after we judged a copy.
+/// Answers a call. There is deliberately no way to let the kernel continue it (TOCTOU): it would read the caller's
+/// memory again, after we checked a copy.
 pub fn answer(listener: BorrowedFd<'_>, id: u64, result: std::result::Result<(), Errno>) -> Result<Heard> {
     let error = result.err().map_or(0, |errno| -errno.raw_os_error());
     let response = libc::seccomp_notif_resp { id, val: 0, error, flags: 0 };
@@ -345,7 +343,7 @@ pub fn replace_fd(listener: BorrowedFd<'_>, id: u64, number: u32, fd: BorrowedFd
     heard("ioctl(SECCOMP_IOCTL_NOTIF_ADDFD)", result)
 }
 
-/// Answers with a new descriptor of the caller's: a duplicate of `fd` (5.14).
+/// Answers with a new descriptor in the caller's table, a duplicate of `fd` (5.14).
 pub fn answer_with(listener: BorrowedFd<'_>, id: u64, fd: BorrowedFd<'_>, flags: NewFlags) -> Result<Heard> {
     let newfd_flags = match flags {
         NewFlags::CloseOnExec => libc::O_CLOEXEC as u32,
@@ -358,7 +356,7 @@ pub fn answer_with(listener: BorrowedFd<'_>, id: u64, fd: BorrowedFd<'_>, flags:
     heard("ioctl(SECCOMP_IOCTL_NOTIF_ADDFD, SEND)", result)
 }
 
-/// Whether the caller's new descriptor outlives its next execve.
+/// Whether the caller's new descriptor survives execve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewFlags {
     CloseOnExec,

@@ -1,4 +1,5 @@
-//! The embedded program that lives as long as a mount (`shim/shim.rs` says what it does).
+//! The embedded program that lives as long as a mount (see `shim/shim.rs`): its bytes come from build.rs; a memfd to
+//! execute, and the constants that it agrees on with its parents, go out.
 
 use std::cell::OnceCell;
 use std::convert::Infallible;
@@ -12,7 +13,7 @@ use crate::error::{Result, call};
 
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim"));
 
-/// Descriptor numbers at which the program expects what it is given.
+/// Descriptor numbers at which the program expects its descriptors.
 pub const CONTROL: i32 = 3;
 pub const SANDBOX: i32 = 4;
 pub const OUTPUT: i32 = 4;
@@ -22,44 +23,44 @@ pub const LOG: i32 = 6;
 pub const HOME: i32 = 7;
 pub const RUN_DIR: i32 = 8;
 pub const FOLLOWED: i32 = 6;
-/// A keeper only holds it, for what it becomes and for whoever asks it.
+/// A keeper only holds it open, for the binary that it executes and for processes that read it through /proc.
 pub const RECIPE: i32 = 9;
 
-/// To pid 1 of a sandbox: end when the process at [`FOLLOWED`] does.
+/// Argument of `init`: exit when the process at [`FOLLOWED`] does.
 pub const FOLLOW: &CStr = c"follow";
 
-/// Released: live on without the process that is mounting, as long as the sandbox does.
+/// Release: live on without the mounting process, as long as the sandbox does.
 pub const KEEP: &[u8] = b"k";
-/// To the keeper: the mount failed, and all is cleaned up.
+/// To the keeper: the mount failed, and everything is cleaned up.
 pub const QUIT: &[u8] = b"q";
 
-/// The filesystem type by whose mount(2) the program asks the broker for the client's services.
+/// The reserved filesystem type: mount(2) with it asks the broker for the client's services.
 pub const ASK: &str = "shorefast.services";
 
-/// Becomes the program, with nothing open but `places`.
+/// Replaces this process by the program, with no descriptors open but `places`.
 pub fn become_it(program: BorrowedFd<'_>, arguments: &[&CStr], places: &[(BorrowedFd<'_>, i32)]) -> Result<Infallible> {
     let program = crate::process::lay_out(places, Some(program))?.expect("it was given");
     crate::process::exec_fd(program.as_fd(), arguments)
 }
 
-/// The program, made when it is first asked for: a client is started before anybody needs it.
+/// The program, created on first use: at launch it is needed only after the client was told to start.
 #[derive(Debug, Default)]
 pub struct Program(OnceCell<OwnedFd>);
 
 impl Program {
     pub fn get(&self) -> Result<&OwnedFd> {
         if self.0.get().is_none() {
-            // Nobody else could have set it: a cell belongs to one thread.
+            // Cannot fail: OnceCell is not Sync, so no other thread could have set it.
             let _ = self.0.set(program()?);
         }
         Ok(self.0.get().expect("set above"))
     }
 }
 
-/// The program as a sealed file that exists only in memory: nothing to install, and it works
-/// where every writable filesystem is noexec.
+/// Creates the program as a sealed memfd: there is nothing to install, and it works where every writable filesystem is
+/// noexec.
 fn program() -> Result<OwnedFd> {
-    // MFD_EXEC is unknown before 6.3, where every memfd could be executed.
+    // MFD_EXEC is unknown before 6.3, where every memfd is executable.
     const MFD_EXEC: MemfdFlags = MemfdFlags::from_bits_retain(0x10);
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memfd = rustix::fs::memfd_create("shorefast-shim", flags | MFD_EXEC).or_else(|_| rustix::fs::memfd_create("shorefast-shim", flags));

@@ -1,10 +1,12 @@
-//! Being asked to end: a program that is pid 1 of a container gets no default action, so it has to listen itself.
+//! Waits for SIGTERM and SIGINT. A program that is pid 1 of a container gets no default action for them, so it has to
+//! handle them itself.
 
 use std::time::Duration;
 
 use crate::error::{Result, checked};
 
-/// From its making on, requests to end wait to be heard. For a process with one thread.
+/// From its creation on, these signals are blocked and stay pending until they are received. For a process with one
+/// thread.
 #[derive(Debug)]
 pub struct Termination {
     set: libc::sigset_t,
@@ -24,10 +26,10 @@ impl Termination {
         Ok(Self { set })
     }
 
-    /// True: somebody wants us to end.
+    /// True: a signal to terminate arrived within this time.
     pub fn comes_within(&self, time: Duration) -> bool {
         let time = libc::timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
-        // SAFETY: both pointers are to live values; what is known about the signal is not asked for.
+        // SAFETY: both pointers are to live values; details of the signal are not requested.
         unsafe { libc::sigtimedwait(&raw const self.set, std::ptr::null_mut(), &raw const time) > 0 }
     }
 }

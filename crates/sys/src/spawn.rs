@@ -1,7 +1,8 @@
-//! Starts a program from a descriptor, with descriptors at the numbers that it expects.
+//! Starts a program from a descriptor: the program, its arguments and its descriptors in, a [`Child`] out.
 //!
-//! As vfork(2) and execve(2): the child shares our memory until it executes the program, and the calling thread is suspended meanwhile. The
-//! child may be killed at any moment, so between the two it takes no lock and allocates nothing: it makes system calls by way of rustix only.
+//! As vfork(2) and execve(2): the child shares our memory until it executes the program, and the calling thread is
+//! suspended meanwhile. The child may be killed at any moment, so until then it must take no lock and allocate nothing:
+//! it only makes system calls.
 
 use std::ffi::{CStr, CString};
 use std::mem::ManuallyDrop;
@@ -15,7 +16,7 @@ use crate::process::{Child, close_all_but, share_memory, stack};
 /// The largest number of descriptors that a program is given.
 pub const PLACES: usize = 8;
 
-/// What the child needs, laid out before it exists.
+/// What the child needs, prepared before it exists.
 struct Task {
     program: RawFd,
     argv: Vec<*const libc::c_char>,
@@ -23,12 +24,12 @@ struct Task {
     count: usize,
 }
 
-/// Above every number that is laid out.
+/// Above every fixed number.
 const CLEAR: RawFd = 16;
 const STACK: usize = 64 << 10;
 
-/// Starts `program` in a session of its own, in the root directory, with an empty environment.
-/// `places`: descriptors and the numbers at which the program expects them, below 16; no other descriptor is passed on.
+/// Starts `program` in a new session, in the root directory, with an empty environment. `places`: descriptors and the
+/// numbers at which the program expects them, below 16; no other descriptor is passed on.
 pub fn start(program: BorrowedFd<'_>, arguments: &[CString], places: &[(BorrowedFd<'_>, RawFd)]) -> Result<Child> {
     let argv = arguments.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
     let mut task = Task { program: program.as_raw_fd(), argv, places: [(-1, -1); PLACES], count: places.len() };
@@ -39,7 +40,7 @@ pub fn start(program: BorrowedFd<'_>, arguments: &[CString], places: &[(Borrowed
     let mut pidfd: libc::c_int = -1;
     let mut memory = stack(STACK);
     let pid = share_memory(0, memory.spare_capacity_mut(), &raw mut pidfd, || failed = execute(&task).err())?;
-    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nobody else owns.
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel stored a new descriptor that nothing else owns.
     let child = Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } };
     match failed {
         None => Ok(child),
@@ -50,23 +51,25 @@ pub fn start(program: BorrowedFd<'_>, arguments: &[CString], places: &[(Borrowed
     }
 }
 
-/// In the child. Returns only with an error.
+/// Runs in the child. Returns only with an error.
 fn execute(task: &Task) -> rustix::io::Result<()> {
     let program = lay_out(task)?;
     rustix::process::setsid()?;
     rustix::process::chdir(c"/")?;
     let (empty, nothing): (&CStr, _) = (c"", [std::ptr::null::<libc::c_char>()]);
-    // SAFETY: both arrays end with NULL, and the parent, which owns them, is suspended until this process has left its memory.
+    // SAFETY: both arrays end with NULL, and the parent, which owns them, is suspended until this process has left its
+    // memory.
     unsafe {
         libc::syscall(libc::SYS_execveat, program, empty.as_ptr(), task.argv.as_ptr(), nothing.as_ptr(), libc::AT_EMPTY_PATH);
     }
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOEXEC))
 }
 
-/// Every descriptor at its number, standard ones at /dev/null, the program above them to be closed when it is executed, and no other.
+/// Every descriptor at its number, the standard ones at /dev/null, the program above them with close-on-exec, and no
+/// other.
 fn lay_out(task: &Task) -> rustix::io::Result<RawFd> {
     let lift = |fd: RawFd| {
-        // SAFETY: open in the table that this process has a copy of.
+        // SAFETY: open in the descriptor table, of which this process has a copy.
         let lifted = rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(fd) }, CLEAR)?;
         Ok(ManuallyDrop::new(lifted).as_raw_fd())
     };
@@ -90,7 +93,7 @@ fn lay_out(task: &Task) -> rustix::io::Result<RawFd> {
 }
 
 fn place(from: RawFd, to: RawFd) -> rustix::io::Result<()> {
-    // SAFETY: what it was in this table is replaced, which is the intent; nobody here owned it, and nobody does afterwards.
+    // SAFETY: replacing `to` in this table is the intent; no OwnedFd in this process owns it, before or afterwards.
     let mut to = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(to) });
     // SAFETY: open in this process.
     rustix::io::dup2(unsafe { BorrowedFd::borrow_raw(from) }, &mut to)
@@ -114,7 +117,7 @@ mod tests {
         std::io::Write::write_all(&mut word, b"now\n").unwrap();
         let mut said = String::new();
         output.read_to_string(&mut said).unwrap();
-        // The standard ones, the two places, what ls reads, and the pipe to wc takes the place of one.
+        // The standard ones, the two places, and the one that ls opens; the pipe to wc replaces a standard one.
         assert_eq!(said.trim(), "now 6");
         assert!(child.ends_by(Instant::now() + Duration::from_secs(60)));
         child.reap();

@@ -1,4 +1,5 @@
-//! statmount(2), Linux 6.8: what the kernel knows of one mount. No filesystem is asked, and the price is the same on every host.
+//! statmount(2), Linux 6.8: a mount's unique id in, what the kernel knows of it out. No filesystem is called, and the
+//! cost is the same on every host.
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
@@ -24,8 +25,8 @@ const STATMOUNT_SB_BASIC: u64 = 0x1;
 const STATMOUNT_MNT_BASIC: u64 = 0x2;
 const STATMOUNT_MNT_POINT: u64 = 0x10;
 
-// In `struct statmount`: where the filesystem's numbers are, the parent's unique id and the reusable id, where the offset of the mount
-// point's text is, and where texts start.
+// Offsets in `struct statmount`: the superblock's numbers, the parent's unique id, the reusable id, the offset of the
+// mount point's text, and the start of the texts.
 const MAJOR_AT: usize = 16;
 const MAGIC_AT: usize = 24;
 const PARENT_AT: usize = 48;
@@ -33,11 +34,11 @@ const OLD_ID_AT: usize = 56;
 const POINT_AT: usize = 108;
 const TEXTS_AT: usize = 512;
 
-/// Where a mount is attached in our namespace.
+/// Where a mount is attached in our mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attachment {
     pub(crate) point: PathBuf,
-    /// The unique id of the mount that it is on.
+    /// The unique id of the parent mount.
     pub(crate) parent: u64,
     /// Its id in /proc/self/mountinfo.
     pub(crate) old_id: u64,
@@ -74,12 +75,11 @@ pub(crate) fn has_children(id: u64) -> Result<bool> {
     checked(|| format!("listmount({id})"), result).map(|count| count > 0)
 }
 
-/// What is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
-    /// Of the block device that it is on; 0: of none.
+    /// Major number of its block device; 0: it has none.
     pub(crate) major: u32,
-    /// By which its kind is known, as in statfs(2).
+    /// The magic number of the filesystem type, as in statfs(2).
     pub(crate) magic: u64,
 }
 
@@ -92,9 +92,9 @@ pub(crate) fn superblock(id: u64) -> Result<Superblock> {
     both.ok_or_else(|| Error::new(format!("statmount({id})"), Errno::PROTO))
 }
 
-/// The unique id of the mount that a file is on (Linux 6.12), without asking its filesystem, as statx(2) would.
+/// The unique id of the mount that a file is on (Linux 6.12), without calling its filesystem, as statx(2) would.
 pub(crate) fn id_of(file: BorrowedFd<'_>) -> Option<u64> {
-    /// The kernel's `struct file_handle`, without room for a handle.
+    /// The kernel's `struct file_handle`, with no space for a handle.
     #[repr(C)]
     struct Handle {
         bytes: u32,
@@ -104,9 +104,10 @@ pub(crate) fn id_of(file: BorrowedFd<'_>) -> Option<u64> {
     const AT_HANDLE_FID: i32 = 0x200;
     let (mut handle, mut id) = (Handle { bytes: 0, kind: 0 }, 0u64);
     let flags = libc::AT_EMPTY_PATH | AT_HANDLE_FID | AT_HANDLE_MNT_ID_UNIQUE;
-    // SAFETY: an empty C string; the kernel writes a handle's head, and no more since it says there is no room, and one id.
+    // SAFETY: an empty C string; the kernel writes the head of a handle, and no more since its size is given as 0, and
+    // one id.
     let result = unsafe { libc::syscall(libc::SYS_name_to_handle_at, file.as_raw_fd(), c"".as_ptr(), &raw mut handle, &raw mut id, flags) };
-    // That there is no room for the rest is the answer that was wanted.
+    // EOVERFLOW is the expected answer: the id was written, and the handle does not fit.
     checked(String::new, result).is_err_and(|error| error.errno() == Errno::OVERFLOW).then_some(id)
 }
 

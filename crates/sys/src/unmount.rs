@@ -1,15 +1,18 @@
-//! Unmounting exactly one mount, and none that others have put on it.
+//! Unmounts exactly one mount, and none that others have mounted on top of it. In: the mount's [`Identity`] and a
+//! deadline. Out: an [`Outcome`].
 //!
-//! umount2(2) has no way to name a mount: it takes a path and follows it to the topmost mount there, also through a descriptor of a mount
-//! that is covered. So what was looked at can be covered by somebody else's mount when the kernel acts. The way out is MNT_EXPIRE, which
-//! takes two calls: the first one marks the topmost mount, the second unmounts it only if it is marked, unused and uncovered. Between
-//! the two we look whether ours is still the topmost one. What arrives after that look is not marked, so the second call marks it, and
-//! touches nothing.
+//! umount2(2) cannot name a mount: it takes a path and follows it to the topmost mount there, also through a descriptor
+//! of a covered mount. So between our check and the unmount, another mount can cover ours (TOCTOU). The solution is
+//! MNT_EXPIRE, which takes two calls: the first marks the topmost mount, the second unmounts it only if it is marked,
+//! unused and uncovered. Between the two we check that ours is still the topmost. A mount that arrives after that check
+//! is not marked, so the second call only marks it, and unmounts nothing.
 //!
-//! MNT_EXPIRE refuses a mount that is in use. For those there are MNT_DETACH and MNT_FORCE, which know no mark: between the last look and
-//! the act, a mount that somebody puts on ours would be taken for ours (docs/KERNEL.md).
+//! MNT_EXPIRE refuses a mount that is in use. For those there are MNT_DETACH and MNT_FORCE, which know no mark: there
+//! the race between the last check and the unmount remains, and a mount on top of ours would be unmounted instead
+//! (docs/KERNEL.md).
 //!
-//! Whoever calls sees to it that no two processes do this to the same mount at the same time: each would act on the other's marks.
+//! Invariant for callers: no two processes do this to the same mount at the same time, because each would act on the
+//! other's marks.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -26,24 +29,24 @@ use crate::mount::{self, Attachment, Identity};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// Only if nobody uses it: EBUSY otherwise.
+    /// Only if it is unused: EBUSY otherwise.
     IfUnused,
-    /// Its server is told to give up what waits for it. For filesystems of the kernel.
+    /// Pending requests to its server are aborted. For filesystems that the kernel implements itself.
     Forced,
-    /// Out of sight now, gone when nobody uses it.
+    /// Invisible now, unmounted when it is no longer used.
     Detached,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Unmounted,
-    /// It is not attached in this namespace.
+    /// It is not attached in this mount namespace.
     NotHere,
     /// Something is mounted on it, or below it. Nothing was done.
     Covered,
 }
 
-/// Unmounts this mount in the calling thread's namespace. ETIMEDOUT: not by the deadline.
+/// Unmounts this mount in the calling thread's mount namespace. ETIMEDOUT: the deadline passed.
 pub fn unmount(mount: &Identity, how: How, deadline: Instant) -> Result<Outcome> {
     loop {
         let Some(attachment) = mount::attachment_of(mount)? else { return Ok(Outcome::NotHere) };
@@ -52,7 +55,7 @@ pub fn unmount(mount: &Identity, how: How, deadline: Instant) -> Result<Outcome>
         }
         let point = Point::open(&attachment.place, deadline)?;
         if !point.leads_to(mount) {
-            // Its place has changed since we looked, or something is on top of it by now.
+            // It was moved since we looked it up, or is covered by now.
             if Instant::now() >= deadline {
                 return Err(Error::new(format!("umount2({:?})", attachment.place), Errno::TIMEDOUT));
             }
@@ -69,11 +72,11 @@ pub fn unmount(mount: &Identity, how: How, deadline: Instant) -> Result<Outcome>
     }
 }
 
-/// Whoever looks at a mount's path takes its mark away: the next try comes after a pause.
+/// Any path lookup through a mount clears its mark, so pause between attempts.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Marks it, and unmounts it if it is still marked. Before every call ours was seen to be the topmost mount. `None`: it was moved
-/// meanwhile.
+/// Marks it, and unmounts it if it is still marked. Before every call ours was seen to be the topmost mount. `None`: it
+/// was moved meanwhile.
 fn expire(mount: &Identity, attachment: &Attachment, point: &Point, deadline: Instant) -> Result<Option<Outcome>> {
     for tries in 0.. {
         if tries > 1 {
@@ -82,14 +85,14 @@ fn expire(mount: &Identity, attachment: &Attachment, point: &Point, deadline: In
         let answer = point.unmount(UnmountFlags::EXPIRE, deadline);
         match (&answer, mount::attachment_of(mount)?) {
             (Bounded::Done(()), _) => return Ok(Some(Outcome::Unmounted)),
-            // Off the tree already, with data that its server does not take.
+            // Already detached from the tree, but writing back its data to the server blocks.
             (Bounded::TimedOut, None) => return Ok(Some(Outcome::Unmounted)),
             (_, None) => return Ok(Some(Outcome::NotHere)),
             (_, Some(now)) if now.place != attachment.place => return Ok(None),
             _ => {}
         }
         if mount::has_children(mount)? {
-            // The mark may be on what covers ours. Whoever looks at a mount takes its mark away.
+            // The mark may be on the mount that covers ours. Opening that clears it.
             drop(bounded_call::open(&attachment.place, OFlags::PATH | OFlags::NOFOLLOW, deadline));
             return Ok(Some(Outcome::Covered));
         }
@@ -117,8 +120,8 @@ fn at_once(mount: &Identity, point: &Point, flags: UnmountFlags, deadline: Insta
     }
 }
 
-/// A mount point, held by the directory that it is in. A descriptor of the mount itself would make it busy; and the kernel lets nobody
-/// rename or remove a mount point.
+/// A mount point, held by its parent directory. A descriptor of the mount itself would make it busy, and the kernel
+/// refuses to rename or remove a mount point.
 struct Point {
     directory: OwnedFd,
     name: CString,
@@ -132,8 +135,8 @@ impl Point {
         Ok(Self { directory: opened.or_timed_out(|| format!("open({parent:?})"))?, name: crate::c_string(name)? })
     }
 
-    /// Whether the topmost mount here is this one. Asks from what the kernel has in memory; where that is not enough, the kernel's
-    /// table, which has just been read, has to do: nobody may wait for a server here.
+    /// Whether this mount is the topmost one here. Uses only the kernel's caches; if they do not suffice, trusts the
+    /// mount table, which was just read, because this must not wait for a server.
     fn leads_to(&self, mount: &Identity) -> bool {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS;
@@ -152,11 +155,11 @@ impl Point {
     }
 }
 
-/// Ends a mount's FUSE connection from the kernel's side: every waiting request fails, none hangs. False: the mount is gone.
+/// Aborts a mount's FUSE connection: every pending request fails, none hangs. False: the mount is gone.
 pub fn abort_fuse(mount: &Identity) -> Result<bool> {
     let is_attached = || Ok::<_, Error>(mount::attachment_of(mount)?.is_some());
-    // The number belongs to the mount as long as that is there: before and after this, so also meanwhile. The file that was opened
-    // stays that of this connection.
+    // The device number belongs to the mount as long as that exists. It exists before and after the open, so also
+    // during it, and the opened file keeps referring to this connection.
     if !is_attached()? {
         return Ok(false);
     }
@@ -167,12 +170,14 @@ pub fn abort_fuse(mount: &Identity) -> Result<bool> {
     abort.carry_out().map(|()| true)
 }
 
-/// The same by the number of its device, for who holds the mount or its namespace: else the number could be another connection's by now.
+/// The same by device number. The caller must hold the mount or its mount namespace: otherwise the number could have
+/// been reused by another connection.
 pub fn abort_connection(minor: u32) -> Result<()> {
     Abort::of(minor)?.carry_out()
 }
 
-/// The kernel's file for that. Through a fusectl mount of our own, because not every host has one at /sys/fs/fuse.
+/// The connection's abort file. Opened through a fusectl mount of our own, because not every host has one at
+/// /sys/fs/fuse.
 struct Abort {
     file: OwnedFd,
     path: String,

@@ -1,12 +1,13 @@
-//! A process that shares our memory until it executes a program, but has descriptors, directories, signals and rights of its own.
+//! A process that shares our memory until it executes a program, but has its own descriptors, directories, signal
+//! handlers and credentials. A closure goes in, a [`VmChild`] with pid and pidfd comes out.
 //!
-//! What makes a fork expensive is memory: tables are copied, each page that one side touches is copied when it does, and the
-//! program's own pages have to be found again. None of that happens here. A thread starts the process as vfork does: it is
-//! suspended until the process has left our memory, and lends it what a thread has to itself, such as errno. For everybody else
-//! it is as if that thread went on, in a process of its own.
+//! What makes fork expensive is memory: page tables are copied, each page is copied when one side writes to it, and the
+//! program's own pages fault again. None of that happens here. A thread starts the process as vfork does: the thread is
+//! suspended until the process has left our memory, and lends it its thread-local storage, such as errno. To the other
+//! threads it looks as if that thread continued, in a separate process.
 //!
-//! The process may be killed at any moment, so it must not hold what others wait for: it allocates in an arena, and shares
-//! nothing with other threads but what it was given.
+//! The process may be killed at any moment. So a process that shares our memory must never hold a lock that others wait
+//! for: it allocates in an arena, and shares nothing with other threads except what it was given.
 
 use std::cell::OnceCell;
 use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
@@ -23,7 +24,7 @@ use crate::process::{self, Child, Fresh};
 use crate::scheduling::{self, Elsewhere};
 use crate::thread;
 
-/// One that was started, and perhaps is not there yet. Dropping this does not end it.
+/// A process that was started, and may not exist yet. Dropping this does not end it.
 #[derive(Debug)]
 pub struct VmChild {
     news: Arc<News>,
@@ -32,19 +33,20 @@ pub struct VmChild {
     elsewhere: Option<Elsewhere>,
 }
 
-/// What becomes known of its birth.
+/// What the starting thread reports.
 #[derive(Debug)]
 struct News {
-    /// [`NOTHING_YET`], [`BORN`], or an error's number.
+    /// [`NOTHING_YET`], [`BORN`], or an errno.
     state: AtomicU32,
-    /// Where the kernel puts the descriptor, before the process runs.
+    /// Where the kernel stores the pidfd, before the process runs.
     pidfd: AtomicI32,
 }
 
 const NOTHING_YET: u32 = 0;
 const BORN: u32 = u32::MAX;
 
-// A futex, and not what std has for waiting: that would set up a thread's memory before the thread that everybody waits for is started.
+// A futex rather than a primitive of std: those would set up thread-local memory before the thread is started that we
+// wait for.
 impl News {
     fn tell(&self, state: u32) {
         self.state.store(state, Ordering::Release);
@@ -64,16 +66,17 @@ impl News {
     }
 }
 
-/// A machine that takes longer to start a thread and a process has other problems.
+/// A machine that takes longer than this to start a thread and a process has other problems.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Most of what runs in it needs a few pages; unused ones cost nothing.
+/// Most closures need a few pages; untouched ones cost nothing.
 const STACK: usize = 1 << 20;
 
-/// Starts a process in fresh namespaces. `life` is what it does, ending with the execution of a program; `holdings`, made by the
-/// thread before, stay alive for it. The caller is from now on one of several threads, if only for a moment.
+/// Starts a process in new namespaces. `life` is its body, which ends by executing a program. `holdings` runs in the
+/// new thread before, and its result stays alive for the process. From now on the caller is multi-threaded, if only for
+/// a moment.
 ///
-/// Its memory is never given back: to take pages away from a process that runs on two processors, the kernel stops both.
+/// Its memory is never freed: unmapping pages of a process that runs on two CPUs interrupts both (TLB shootdown).
 pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, life: impl FnOnce(&H) + Send + 'static) -> Result<VmChild> {
     let news = Arc::new(News { state: AtomicU32::new(NOTHING_YET), pidfd: AtomicI32::new(-1) });
     let told = Arc::clone(&news);
@@ -98,7 +101,7 @@ pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, lif
 }
 
 impl VmChild {
-    /// Waits until it is there.
+    /// Waits until the process exists.
     pub fn child(&self) -> Result<&Child> {
         if let Some(child) = self.child.get() {
             return Ok(child);
@@ -110,14 +113,15 @@ impl VmChild {
         }
         let pidfd = match self.news.pidfd.swap(-1, Ordering::Relaxed) {
             -1 => return Err(Error::new("clone(CLONE_PIDFD)", Errno::BADF)),
-            // SAFETY: the process was born, so the kernel has stored a new descriptor there; and it was taken from there just now.
+            // SAFETY: the process exists, so the kernel has stored a new descriptor there, and the swap made us its
+            // only owner.
             number => unsafe { OwnedFd::from_raw_fd(number) },
         };
         let pid = process::pid_of(pidfd.as_fd())?;
         Ok(self.child.get_or_init(|| Child { pid, pidfd }))
     }
 
-    /// It shares our processors from now on: it is about to be waited for.
+    /// Restores the CPU affinity, because we are about to wait for the process.
     pub fn come_back(&self) -> Result<()> {
         let process = self.child()?.pid;
         if let Some(elsewhere) = &self.elsewhere {
@@ -126,17 +130,18 @@ impl VmChild {
         Ok(())
     }
 
-    /// Kills it, and waits until nothing is left of it, its thread included. One that cannot be killed is left to the kernel.
+    /// Kills it, and waits until it and its thread are gone. A process that cannot be killed is left to the kernel.
     pub fn end(self) {
         if let Ok(child) = self.child()
             && child.kill_and_reap()
         {
-            // SAFETY: a thread that was neither joined nor detached; it ends, because what it waits for has.
+            // SAFETY: a thread that was neither joined nor detached; it ends, because the process that it waits for
+            // has.
             unsafe { libc::pthread_join(self.thread, std::ptr::null_mut()) };
         }
     }
 
-    /// To be watched from now on as any other process.
+    /// From now on it is supervised as any other child.
     pub fn into_child(self) -> Result<Child> {
         self.child()?;
         self.child.into_inner().ok_or_else(|| Error::new("clone(CLONE_VFORK)", Errno::SRCH))
@@ -166,7 +171,7 @@ mod tests {
         assert_ne!(vm_child.child().unwrap().pid, rustix::process::getpid());
         assert!(vm_child.child().unwrap().ends_by(Instant::now() + PATIENCE));
         assert!(seen.load(Ordering::SeqCst) > 3, "it wrote where we read");
-        // SAFETY: only asked whether it is open.
+        // SAFETY: only asks whether it is open.
         let still_open = rustix::io::fcntl_getfd(unsafe { std::os::fd::BorrowedFd::borrow_raw(number) });
         assert!(still_open.is_ok(), "what it closed was its own");
         vm_child.end();
@@ -183,7 +188,7 @@ mod tests {
         let vm_child = start(Fresh::empty(), || (), allocate_for_ever).unwrap();
         vm_child.child().unwrap();
         vm_child.end();
-        // Memory that it may have been using when it was killed is still ours to use.
+        // Memory that it may have been using when it was killed is still usable.
         assert_eq!(vec![1u8; 1 << 16].iter().map(|byte| u32::from(*byte)).sum::<u32>(), 1 << 16);
     }
 }

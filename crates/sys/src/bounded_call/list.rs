@@ -1,4 +1,5 @@
-//! Directories on anybody's filesystem, listed by a process that can be left behind.
+//! Lists directories of filesystems that may not respond: a directory in, its entries out. A child process does the
+//! listing and sends one packet per entry ([`crate::bounded_call`]).
 
 use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
@@ -17,24 +18,24 @@ use rustix::thread::LinkNameSpaceType;
 use crate::bounded_call::{Bounded, Descriptors, Pending, finish, send};
 use crate::error::Error;
 
-/// Something in a directory.
+/// A directory entry.
 #[derive(Debug)]
 pub struct Listed {
     pub name: Vec<u8>,
     pub kind: FileType,
-    /// Where it leads, if it is a link.
+    /// The target, if it is a symbolic link.
     pub leads_to: Option<Vec<u8>>,
-    /// A detached copy of it with all that is mounted inside it, if that was asked for and it is a file or a directory.
+    /// A detached copy with everything mounted inside it, if requested and if it is a file or a directory.
     pub tree: Option<OwnedFd>,
 }
 
-/// Whoever serves a directory may invent names for ever.
+/// A malicious filesystem may return names without end.
 const MOST: usize = 16 * 1024;
-/// For what the kernel says about several names at once.
+/// Buffer for several entries of getdents(2).
 const NAMES: usize = 32 * 1024;
 const LONGEST_PATH: usize = 4096;
 
-/// What is in a directory.
+/// Lists a directory.
 pub fn list(directory: BorrowedFd<'_>, deadline: Instant) -> Bounded<Vec<Listed>> {
     let directory = directory.as_raw_fd();
     let open = move || {
@@ -45,11 +46,12 @@ pub fn list(directory: BorrowedFd<'_>, deadline: Instant) -> Bounded<Vec<Listed>
     list_with("list(directory)", directory, open, |_, _| Ok(None), deadline)
 }
 
-/// What is in the root directory of a mount namespace, with copies.
+/// Lists the root directory of a mount namespace, with copies of all entries but `without`.
 pub fn list_root(namespace: BorrowedFd<'_>, without: &'static [&'static CStr], deadline: Instant) -> Bounded<Vec<Listed>> {
     let namespace = namespace.as_raw_fd();
     let open = move || {
-        // SAFETY: as in `create`. The call's process shares root and working directory with nobody.
+        // SAFETY: as in `create`. The child shares its root and working directory with no other process, which setns
+        // requires.
         rustix::thread::move_into_link_name_space(unsafe { BorrowedFd::borrow_raw(namespace) }, Some(LinkNameSpaceType::Mount))?;
         rustix::fs::open(c"/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     };
@@ -74,7 +76,7 @@ fn list_with(
         Err(error) => return Bounded::Failed(error),
     };
     let socket = theirs.as_raw_fd();
-    // All memory is there before: the call's process must not allocate.
+    // All memory is allocated before, because the child must not allocate.
     let (mut names, mut target) = (Vec::<u8>::with_capacity(NAMES), Vec::<u8>::with_capacity(LONGEST_PATH));
     let ask = move || {
         // SAFETY: as in `create`.
@@ -110,7 +112,7 @@ fn list_with(
         Ok(sent) => sent,
         Err(error) => return Bounded::Failed(error),
     };
-    // The end of theirs is the end of the list.
+    // With our copy closed, the child's exit is end of file.
     drop(theirs);
     collect(text, &ours, sent, deadline)
 }
@@ -120,7 +122,7 @@ fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<FileTyp
     Ok(FileType::from_raw_mode(stat.stx_mode.into()))
 }
 
-/// One packet: the kind, the name and its terminator, where it leads.
+/// One packet: type, name with its terminator, link target.
 fn tell(to: BorrowedFd<'_>, kind: FileType, name: &CStr, leads_to: &[u8], tree: Option<BorrowedFd<'_>>) -> rustix::io::Result<()> {
     let kind = kind.as_raw_mode().to_ne_bytes();
     let parts = [IoSlice::new(&kind), IoSlice::new(name.to_bytes_with_nul()), IoSlice::new(leads_to)];
@@ -132,20 +134,20 @@ fn tell(to: BorrowedFd<'_>, kind: FileType, name: &CStr, leads_to: &[u8], tree: 
     rustix::net::sendmsg(to, &parts, &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// While they are told: more than a socket holds may come.
+/// Receives in parallel with the child: the entries may exceed the socket's buffer.
 fn collect(text: &str, from: &OwnedFd, sent: Pending<()>, deadline: Instant) -> Bounded<Vec<Listed>> {
     let mut listed = Vec::new();
     loop {
         match hear(from, deadline) {
             Ok(Some(entry)) => listed.push(entry),
-            // Done, or late: its process knows.
+            // Finished or late: `finish` tells which.
             Ok(None) | Err(Errno::TIMEDOUT) => return finish(|| text.to_owned(), sent, deadline).map(|()| Bounded::Done(listed)),
             Err(errno) => return Bounded::Failed(Error::new(format!("recvmsg({text})"), errno)),
         }
     }
 }
 
-/// `None`: there is nothing more.
+/// `None`: end of file.
 fn hear(from: &OwnedFd, deadline: Instant) -> rustix::io::Result<Option<Listed>> {
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
@@ -192,7 +194,7 @@ mod tests {
         std::fs::create_dir_all(place.join("directory")).unwrap();
         std::fs::write(place.join("file"), "").unwrap();
         std::os::unix::fs::symlink("../somewhere", place.join("link")).unwrap();
-        // More than a socket holds.
+        // More than a socket's buffer holds.
         (0..1000).for_each(|number| std::fs::write(place.join(format!("more-{number:04}")), "").unwrap());
         let directory = std::fs::File::open(&place).unwrap();
         let listed = sorted(list(directory.as_fd(), in_time()));
