@@ -1,4 +1,4 @@
-//! The caller's target: opened before the client runs, mounted on after it serves.
+//! In: the path the caller named. Out: the target, opened before the client starts, and the client's mount attached there once it serves.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -13,19 +13,18 @@ use sys::unmount::How;
 
 use crate::error::Error;
 
-/// The directory that the caller named, held by descriptor: whatever happens to the path while
-/// the client runs changes nothing.
+/// The directory that the caller named, held by descriptor: changes to the path while the client runs have no effect (no TOCTOU).
 #[derive(Debug)]
 pub struct Target {
     directory: OwnedFd,
-    /// As the caller named it.
+    /// The path as the caller gave it.
     named: PathBuf,
-    /// The mount namespace that it is in, unless that is ours.
+    /// The target's mount namespace, unless it is ours.
     elsewhere: Option<OwnedFd>,
 }
 
-/// `namespace`: the path of a mount namespace in which the target is, if it is not the caller's. The
-/// path may lead through other mounts, whose servers may be dead: that ends by the deadline, too.
+/// `namespace`: path of the target's mount namespace, if it is not the caller's. The path may lead through mounts whose servers are dead,
+/// so resolving it is bounded by the deadline too.
 pub fn open(path: &Path, namespace: Option<&Path>, deadline: Instant) -> Result<Target, Error> {
     let elsewhere = namespace.map(open_namespace).transpose()?;
     let open = || opened(path, bounded_call::open(path, TARGET, deadline));
@@ -33,7 +32,7 @@ pub fn open(path: &Path, namespace: Option<&Path>, deadline: Instant) -> Result<
     Ok(Target { directory, named: path.to_owned(), elsewhere })
 }
 
-/// The same, and what the client gets to see of the host, for which one way may do.
+/// The same, and opens the host path the client gets to see in the same bounded call.
 pub fn open_with_source(path: &Path, source: &Path, deadline: Instant) -> Result<(Target, Bounded<OwnedFd>), Error> {
     let (target, source) =
         bounded_call::open_both(OpenRequest { path, flags: TARGET }, OpenRequest { path: source, flags: OFlags::PATH }, deadline);
@@ -47,9 +46,9 @@ fn opened(path: &Path, call: Bounded<OwnedFd>) -> Result<OwnedFd, Error> {
 }
 
 impl Target {
-    /// Without symbolic links, as the mount table shows it.
+    /// With symbolic links resolved, as in the mount table.
     pub fn path(&self, deadline: Instant) -> Result<PathBuf, Error> {
-        // In another namespace, our table does not tell.
+        // Our mount table says nothing about mounts of another namespace.
         let is_gone = self.elsewhere.is_none() && is_off_the_tree(&self.directory);
         let again = if is_gone { Some(self.open_again(deadline)?) } else { None };
         let directory = again.as_ref().unwrap_or(&self.directory);
@@ -58,7 +57,7 @@ impl Target {
         path.map_err(|source| Error::Target { path: self.named.clone(), source })
     }
 
-    /// The mount namespace that it is in, by inode.
+    /// The target's mount namespace, by inode.
     pub fn namespace(&self) -> Result<u64, Error> {
         let path = "/proc/thread-self/ns/mnt";
         let status = self.elsewhere.as_ref().map_or_else(|| rustix::fs::stat(path), rustix::fs::fstat);
@@ -67,25 +66,25 @@ impl Target {
 }
 
 impl Target {
-    /// What the caller's path leads to now: another call may have mounted there since it was opened.
+    /// Resolves the caller's path again: another call may have mounted there since it was opened.
     pub fn refresh(&mut self, deadline: Instant) -> Result<(), Error> {
         self.directory = in_namespace(self.elsewhere.as_ref(), || self.open_again(deadline))?;
         Ok(())
     }
 
-    /// The mount that is at the target, if there is one.
+    /// The mount at the target, if there is one.
     pub fn mount(&self) -> Option<Identity> {
         mount_with_root(&self.directory)
     }
 
-    /// What the caller's path leads to now.
+    /// Opens what the caller's path leads to now.
     fn open_again(&self, deadline: Instant) -> Result<OwnedFd, Error> {
         opened(&self.named, bounded_call::open(&self.named, TARGET, deadline))
     }
 }
 
-/// Whether the directory is in a mount that was unmounted after it was opened: the root of a dead mount, say, whose keeper was not done
-/// yet. Nobody finds a mount there any more. (One that was removed is not: that is for its owner to know.)
+/// Whether the directory is in a mount that was unmounted after it was opened: for example the root of a dead mount whose keeper had not
+/// finished. A mount attached there would be unreachable. (A directory that was removed does not count: its owner knows.)
 fn is_off_the_tree(directory: &OwnedFd) -> bool {
     let mount = sys::mount::identify(directory.as_fd());
     mount.is_ok_and(|mount| sys::mount::attachment_of(&mount).is_ok_and(|place| place.is_none()))
@@ -104,7 +103,7 @@ fn open_namespace(path: &Path) -> Result<OwnedFd, Error> {
     sys::call(|| format!("open({path:?})"), opened).map_err(|source| Error::Namespace { path: path.to_owned(), source })
 }
 
-/// Does something where the target is.
+/// Runs `act` in the target's namespace.
 fn in_namespace<T>(elsewhere: Option<&OwnedFd>, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let Some(namespace) = elsewhere else { return act() };
     let fail = |source| Error::Namespace { path: "-N".into(), source };
@@ -113,7 +112,7 @@ fn in_namespace<T>(elsewhere: Option<&OwnedFd>, act: impl FnOnce() -> Result<T, 
     act()
 }
 
-/// A mount that everybody sees. Dropped: detached again.
+/// A mount that is visible on the host. Dropping it detaches the mount again.
 #[derive(Debug)]
 pub struct Attached<'a> {
     identity: Identity,
@@ -121,8 +120,9 @@ pub struct Attached<'a> {
     kept: bool,
 }
 
-/// Attaches the mount at the target. `clear` is asked to take away a mount whose root the target is, if that is a dead one of ours; it
-/// says whether it did. If what was opened is not there any more, what the path leads to now counts: the caller named a path.
+/// Attaches the mount at the target. `clear` is called when the target is the root of another mount, and removes that if it is a dead one
+/// of ours; it returns whether it did. If the directory that was opened is no longer in the tree, the path is resolved again: the caller
+/// named a path.
 pub fn at<'a>(
     mount: &OwnedFd,
     identity: Identity,
@@ -155,13 +155,13 @@ impl Attached<'_> {
     }
 }
 
-/// A path to a mount may lead through others.
+/// The path to a mount may lead through other mounts.
 const DETACH_WITHIN: Duration = Duration::from_secs(2);
 
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            // Somebody may have unmounted it already; there is nobody to tell.
+            // It may have been unmounted already; Drop cannot report an error.
             let detach = || sys::unmount::unmount(&self.identity, How::Detached, Instant::now() + DETACH_WITHIN).map_err(Error::Wait);
             let _ = in_namespace(self.target.elsewhere.as_ref(), detach);
         }

@@ -1,8 +1,8 @@
-//! The built-in client definitions: the files in `catalogue/`, embedded in the binary as what is fastest to read (`build.rs`).
+//! The built-in client definitions: the files in `catalogue/`, embedded in the binary in the form that is fastest to parse (`build.rs`).
 
 use crate::definition::Layer;
 
-/// By name, in the order of names.
+/// Sorted by name.
 const ALL: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));
 
 pub fn names<'a>() -> impl Iterator<Item = &'a str> {
@@ -14,7 +14,7 @@ pub fn named(name: &str) -> Option<Layer> {
     Some(serde_json::from_str(text).expect("each is read in a test"))
 }
 
-/// The names of those that may list a type. A look at the text is enough to leave out the rest.
+/// The names of definitions that may list a type. A text search is enough to rule out the rest.
 pub fn mentioning<'a>(fstype: &str) -> impl Iterator<Item = &'a str> + use<'a> {
     let quoted = format!("\"{fstype}\"");
     ALL.iter().filter(move |(_, text)| text.contains(&quoted)).map(|(name, _)| *name)

@@ -1,5 +1,5 @@
-//! Clients: which definition is used for what. What files and callers do not say, and types that they do not name, come from the
-//! built-in catalogue. No code knows a client by name.
+//! In: a client name or filesystem type, and the configuration. Out: the client's definition. Keys that files and callers leave out, and
+//! types that they do not list, come from the built-in catalogue. No code knows a client by name.
 
 use std::fmt;
 use std::path::Path;
@@ -10,17 +10,17 @@ use crate::definition::{Definition, Layer};
 use crate::error::Error;
 use crate::request::ClientChoice;
 
-/// A definition, and how it came about.
+/// A definition, and the layers it was made from.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub name: String,
     pub origin: Origin,
     pub definition: Definition,
-    /// As written, what counts most last.
+    /// The layers, highest precedence last.
     pub written: Vec<Written>,
 }
 
-/// Who wrote a definition, what counts most last.
+/// The authors of a definition, highest precedence last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(pub Vec<Author>);
 
@@ -31,7 +31,7 @@ pub fn find(choice: &ClientChoice, fstype: Option<&str>, configuration: &Configu
         ClientChoice::Named(name) => named(name, configuration),
         ClientChoice::ByType => by_type(fstype.ok_or(Error::NoType)?, configuration),
     }?;
-    // An image for a client that is not there is a slip of the pen, also when another client is wanted.
+    // An image for a client that does not exist is a typo, even when this call uses another client.
     for image in configuration.images.iter().filter(|image| !client.is(&image.client)) {
         either(&image.client, configuration)?;
     }
@@ -49,7 +49,7 @@ pub fn named(name: &str, configuration: &Configuration) -> Result<Client, Error>
     assemble(name, written, &configuration.images)
 }
 
-/// The first client that lists the type: of files first, those that count most; then of the catalogue.
+/// The first client that lists the type: files first, in order of precedence; then the catalogue.
 pub fn by_type(fstype: &str, configuration: &Configuration) -> Result<Client, Error> {
     let in_files = configuration.names();
     let built_in = catalogue::mentioning(fstype).filter(|name| !in_files.contains(name));
@@ -63,10 +63,10 @@ pub fn by_type(fstype: &str, configuration: &Configuration) -> Result<Client, Er
     Err(Error::UnknownType { fstype: fstype.to_owned(), looked_at, directory })
 }
 
-/// The client of this name, or else for this type.
+/// The client of this name, or else the one for this type.
 pub fn either(name: &str, configuration: &Configuration) -> Result<Client, Error> {
     match named(name, configuration) {
-        // A file that cannot be used is worth more words than a name that is not found.
+        // A client file that cannot be used is the more useful error than an unknown name.
         Err(unknown @ Error::UnknownClient { .. }) => by_type(name, configuration).map_err(|_| unknown),
         client => client,
     }
@@ -79,7 +79,7 @@ pub fn all(configuration: &Configuration) -> Vec<Result<Client, Error>> {
     in_files.iter().copied().chain(others).map(|name| named(name, configuration)).collect()
 }
 
-/// A definition that stands alone.
+/// A definition that is not layered over a built-in one.
 pub fn load(file: &Path, images: &[ClientImage]) -> Result<Client, Error> {
     let (name, written) = configuration::of_file(file)?;
     assemble(&name, vec![written], images)
@@ -94,7 +94,7 @@ pub fn check(file: &Path) -> Result<Client, Error> {
 fn assemble(name: &str, mut written: Vec<Written>, images: &[ClientImage]) -> Result<Client, Error> {
     let definition = configuration::complete(&written)?;
     let mut client = Client { name: name.to_owned(), origin: Origin(Vec::new()), definition, written: Vec::new() };
-    // Of two for one client the later counts.
+    // The last image given for a client wins.
     if let Some(image) = images.iter().rfind(|image| client.is(&image.client)) {
         client.definition.image = Some(image.image.clone());
         written.push(Written { by: Author::Caller, layer: Layer { image: Some(image.image.clone()), ..Layer::default() } });

@@ -1,4 +1,4 @@
-//! Where the client's files come from, and the sandbox that it will run in.
+//! In: the plan. Out: the client's root filesystem, from an image or a running container, and the sandbox the client will run in.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,18 +16,18 @@ use crate::plan::{ClientPlan, Root};
 pub struct ClientRoot {
     pub prepared: Prepared,
     pub root_files: RootFiles,
-    /// Nobody removes the image while this is held, or while a record names it.
+    /// The image is not removed while this is held, or while a record names it.
     pub held: Option<Held>,
 }
 
 #[derive(Debug)]
 pub enum RootFiles {
     Image(Resolved),
-    /// With its name.
+    /// With the container's name.
     Container(Container, String),
 }
 
-/// Gets what the plan names: an image, which may have to be fetched, or a container that runs.
+/// Resolves what the plan names: an image, which may have to be fetched, or a running container.
 pub fn find(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<ClientRoot, Error> {
     match &plan.root {
         Root::Image(image) => {
@@ -44,7 +44,7 @@ pub fn find(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Client
     }
 }
 
-/// The image's files. Getting them is up to registries and archives: it ends by the deadline, if there is one.
+/// The image's files. Fetching depends on registries and archives; it is bounded by the deadline, if there is one.
 fn obtain(image: &Reference, host: &Host, within: Option<Duration>) -> Result<Resolved, Error> {
     if let Some(resolved) = host.images.resolve(image).map_err(Error::Image)? {
         return Ok(resolved);
@@ -52,7 +52,7 @@ fn obtain(image: &Reference, host: &Host, within: Option<Duration>) -> Result<Re
     let Some(within) = within else { return host.images.obtain(image, host.network).map_err(Error::Image) };
     let (answer, arrives) = std::sync::mpsc::channel();
     let (store, network, image) = (host.images.clone(), host.network, image.clone());
-    // Left behind if it is late, and ended by our own end: what it has fetched by then, the next call goes on from.
+    // When late, the thread is abandoned and ends with this process; the next call resumes from what was fetched until then.
     std::thread::spawn(move || answer.send(store.obtain(&image, network)));
     match arrives.recv_timeout(within) {
         Ok(resolved) => resolved.map_err(Error::Image),
@@ -77,7 +77,7 @@ impl RootFiles {
         }
     }
 
-    /// The image's, for what runs beside the mount. A container has its own.
+    /// The image's root filesystem, for services beside the mount. A container runs its own services.
     pub fn rootfs(&self) -> Option<&Path> {
         match self {
             Self::Image(image) => Some(&image.rootfs),
@@ -85,7 +85,7 @@ impl RootFiles {
         }
     }
 
-    /// The client has mounted: from here on it uses what its container may use.
+    /// Called once the client has mounted: from then on it is charged to its container's cgroups.
     pub fn join_cgroups(&self, first: rustix::process::Pid) -> Result<(), Error> {
         match self {
             Self::Image(_) => Ok(()),

@@ -1,5 +1,5 @@
-//! Where definitions come from besides the catalogue: directories of client files, a ConfigMap among them, and words of the
-//! caller. Read once per call and in one go: a change meanwhile is seen whole or not at all.
+//! In: directories of client files (possibly ConfigMaps) and the caller's `--client-image`. Out: definition layers on top of the catalogue.
+//! Read once per call, in one go: a concurrent change is seen whole or not at all.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,15 +13,15 @@ use crate::definition::{Definition, Layer};
 use crate::error::Error;
 use crate::last_good::{LastGood, Version};
 
-/// Where an administrator or a vendor drops definitions.
+/// Where an administrator or a vendor puts definitions.
 pub const DIRECTORY: &str = "/etc/shorefast/clients.d";
 
 /// What to read.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// Directories of client files. Later ones count more.
+    /// Directories of client files. Later ones take precedence.
     pub directories: Vec<PathBuf>,
-    /// Count more than any file.
+    /// Take precedence over any file.
     pub images: Vec<ClientImage>,
     /// Where the last good state of ConfigMaps is kept.
     pub last_good: Option<PathBuf>,
@@ -37,23 +37,23 @@ pub struct ClientImage {
 /// What was read.
 #[derive(Debug, Default)]
 pub struct Configuration {
-    /// What counts most comes last; within a directory in the order of names.
+    /// Highest precedence last; within a directory sorted by name.
     files: Vec<ClientFile>,
     pub images: Vec<ClientImage>,
     pub directories: Vec<PathBuf>,
-    /// Directories that are wrong as they are now, so that their last good state is in force.
+    /// Directories whose present content is wrong, so that their last good state is in force.
     pub problems: Vec<Error>,
 }
 
 #[derive(Debug)]
 struct ClientFile {
-    /// The client's.
+    /// The client's name.
     name: String,
     path: PathBuf,
     content: io::Result<String>,
 }
 
-/// One step of a definition.
+/// One layer of a definition.
 #[derive(Clone, Debug)]
 pub struct Written {
     pub by: Author,
@@ -86,7 +86,7 @@ impl Configuration {
         self.directories.first().cloned().unwrap_or_else(|| DIRECTORY.into())
     }
 
-    /// The names of all clients that files define, what counts most first.
+    /// The names of all clients defined in files, highest precedence first.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         let mut rest = &self.files[..];
@@ -108,12 +108,12 @@ impl Configuration {
         self.files.iter().map(|file| file.path.clone()).collect()
     }
 
-    /// All that files say of a client, what counts most last.
+    /// All layers that files define for a client, highest precedence last.
     pub fn written(&self, name: &str) -> Result<Vec<Written>, Error> {
         self.files.iter().filter(|file| file.name == name).map(ClientFile::parse).collect()
     }
 
-    /// A ConfigMap counts as a whole: if anything in it is wrong, its last good state does.
+    /// A ConfigMap is valid or invalid as a whole: if any key is wrong, its last good state is used.
     fn take_map(&mut self, directory: &Path, version: &Version, last_good: Option<&Path>) -> Result<(), Error> {
         let memory = last_good.map(|place| LastGood::at(place, directory));
         let now = client_files(&version.snapshot, directory);
@@ -135,7 +135,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Whether all files, laid over what counts less, make whole definitions.
+    /// Whether all files, layered over those of lower precedence, make complete definitions.
     fn check(&self, files: &[ClientFile]) -> Result<(), Error> {
         for file in files {
             let mut written: Vec<_> = built_in(&file.name).into_iter().collect();
@@ -157,19 +157,19 @@ impl ClientFile {
     }
 }
 
-/// One file, whoever may have put it wherever: the client's name, and what it says.
+/// One file at any path: the client's name, and its layer.
 pub fn of_file(path: &Path) -> Result<(String, Written), Error> {
     let file = ClientFile { name: stem(path), path: path.to_owned(), content: trust::read_to_string(path, Chosen::ByCaller) };
     let written = file.parse()?;
     Ok((file.name, written))
 }
 
-/// What the catalogue says of a client.
+/// The catalogue's layer for a client.
 pub fn built_in(name: &str) -> Option<Written> {
     catalogue::named(name).map(|layer| Written { by: Author::BuiltIn, layer })
 }
 
-/// One over the other, the last on top.
+/// Merges the layers, the last on top.
 pub fn whole(written: &[Written]) -> Layer {
     written.iter().fold(Layer::default(), |below, one| one.layer.clone().over(below))
 }
@@ -179,7 +179,7 @@ pub fn complete(written: &[Written]) -> Result<Definition, Error> {
     whole(written).complete().map_err(|problem| Error::Definition { file: file.unwrap_or_else(|| "built in".into()), problem })
 }
 
-/// `snapshot`: where the files are read; `directory`: where people see them.
+/// `snapshot`: where the files are read; `directory`: the path shown to users.
 fn client_files(snapshot: &Path, directory: &Path) -> Result<Vec<ClientFile>, Error> {
     let unreadable = |source| Error::DefinitionUnreadable { file: directory.to_owned(), source };
     let entries = match std::fs::read_dir(snapshot) {
@@ -196,7 +196,7 @@ fn client_files(snapshot: &Path, directory: &Path) -> Result<Vec<ClientFile>, Er
     Ok(files)
 }
 
-/// The two keys of a ConfigMap that says no more than which image serves which type.
+/// The two keys of the short form of a ConfigMap, which only maps a type to an image.
 const PLUGIN: &str = "volume-plugin";
 const IMAGE: &str = "docker-container";
 
@@ -221,7 +221,7 @@ fn short_form(snapshot: &trust::Directory, directory: &Path) -> Result<Option<Cl
     }
 }
 
-/// What the short form means. The first line is for [`client_of`].
+/// Expands the short form. The first line is for [`client_of`].
 fn definition_of(plugin: &str, image: &str) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned());
     let types = if catalogue::mentioning(plugin).next().is_some() || catalogue::named(plugin).is_some() {
@@ -232,13 +232,13 @@ fn definition_of(plugin: &str, image: &str) -> String {
     format!("# {PLUGIN}: {plugin}\n{types}image = {}\n", quoted(image))
 }
 
-/// A client file's name says whose it is; the short form's text does.
+/// A client file's name is the client's name; in the short form, the text holds it.
 fn client_of(path: &Path, text: &str) -> String {
     let plugin = text.lines().next().and_then(|line| line.strip_prefix(&format!("# {PLUGIN}: ")));
     plugin.filter(|_| path.file_name() == Some(OsStr::new(IMAGE))).map_or_else(|| stem(path), client_of_type)
 }
 
-/// The built-in client for a type, or one of the type's own name.
+/// The built-in client for a type, or a client named after the type.
 fn client_of_type(plugin: &str) -> String {
     let listed = || catalogue::mentioning(plugin).next().map(str::to_owned);
     if catalogue::named(plugin).is_some() { plugin.to_owned() } else { listed().unwrap_or_else(|| plugin.to_owned()) }
@@ -275,7 +275,7 @@ impl std::str::FromStr for ClientImage {
 mod tests {
     use super::*;
 
-    /// A directory as kubelet makes it of a ConfigMap.
+    /// A directory as kubelet makes it from a ConfigMap.
     struct Map {
         directory: tempfile::TempDir,
         memory: tempfile::TempDir,

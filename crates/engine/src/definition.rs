@@ -1,6 +1,6 @@
-//! What a client definition says. A file may say little: what it leaves out comes from the built-in definition of the same
-//! name, and then from the defaults. So there are two types: a [`Layer`], in which everything is optional, and the
-//! [`Definition`] that comes out.
+//! In: the TOML text of client files. Out: a checked client definition. A file may set only some keys: the rest comes from the built-in
+//! definition of the same name, then from the defaults. Hence two types: a [`Layer`], in which everything is optional, and the
+//! [`Definition`] that results.
 
 mod services;
 
@@ -24,29 +24,29 @@ pub struct Definition {
     pub image: Option<String>,
     /// For mode exec.
     pub container: Option<Selector>,
-    /// Where the client runs, if the definition cares.
+    /// Where the client runs, if the definition has a preference.
     pub mode: Option<Mode>,
     pub command: Vec<String>,
-    /// The name under which the helper is run, if it is not that of its file.
+    /// The helper's argv[0], if it is not its file name.
     pub arg0: Option<String>,
     pub kernel_types: Vec<String>,
-    /// By type: what the client may pass to the kernel although nobody asked for it, besides what is built in.
+    /// By type: what the client may pass to the kernel without the caller having asked for it, besides what is built in.
     pub kernel_options: BTreeMap<String, Vec<String>>,
     pub services: Vec<Services>,
     pub source: Source,
-    /// What the client may do in it.
+    /// What the client may do with the source path.
     pub source_access: SourceAccess,
-    /// What the client gets whatever the caller says: `name` or `name=value`.
+    /// Options that the client always gets, whatever the caller passes: `name` or `name=value`.
     pub options: Vec<String>,
     pub files: Vec<String>,
     pub secret: Option<SecretWay>,
     pub namespaces: Namespaces,
     pub capabilities: Capabilities,
-    /// Through control groups: what the definition asks for.
+    /// Through cgroups: the limits that the definition sets.
     pub limits: Limits,
-    /// Without them: for what it does not ask for.
+    /// Through rlimits: for limits that the definition does not set.
     pub process_limits: ProcessLimits,
-    /// The size of all that the client can write inside.
+    /// The size of all that the client can write inside its sandbox.
     pub scratch_bytes: u64,
     pub mounts: u32,
     pub daemon: Daemon,
@@ -88,14 +88,14 @@ pub struct Layer {
     pub provide: BTreeMap<PathBuf, String>,
 }
 
-/// How the client gets its secret: always in a file of its own, never as an argument.
+/// How the client gets its secret: always in a separate file, never as an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretWay {
-    /// Options whose value is the secret: taken out of what the helper is called with.
+    /// Options whose value is the secret: removed from the helper's arguments.
     pub from_options: Vec<String>,
-    /// The option that tells the helper where the file is.
+    /// The option that tells the helper the path of the file.
     pub to_option: Option<String>,
-    /// Where the helper looks by itself.
+    /// The path at which the helper looks by default.
     pub to_file: Option<PathBuf>,
     pub form: SecretForm,
 }
@@ -132,7 +132,7 @@ pub enum Source {
     /// A name that only the client understands.
     #[default]
     Remote,
-    /// A host path that the client gets to see.
+    /// A host path that is visible to the client.
     Path,
 }
 
@@ -154,7 +154,7 @@ pub enum Namespace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Daemon {
-    /// It exits; whatever serves was forked off.
+    /// It exits; the daemon that serves was forked.
     #[default]
     Forks,
     /// It serves itself and exits at the end.
@@ -165,20 +165,20 @@ pub enum Daemon {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnExit {
-    /// It goes too: an empty directory is better than errors.
+    /// The mount is detached: an empty directory is better than errors.
     #[default]
     Detach,
-    /// It stays, dead: errors are better than writing below it.
+    /// The mount stays, dead: errors are better than writes to the directory below it.
     Keep,
 }
 
-/// Reads a definition that stands alone; the error says line and key.
+/// Parses a definition that is not layered over another; the error names line and key.
 pub fn parse(text: &str) -> Result<Definition, String> {
     Layer::parse(text)?.complete()
 }
 
 impl Layer {
-    /// The error says line and key, and the key that was probably meant.
+    /// The error names line and key, and suggests the key that was probably meant.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error| {
             let shown = error.to_string().trim_end().to_owned();
@@ -186,7 +186,7 @@ impl Layer {
         })
     }
 
-    /// This one, and below it what it leaves out.
+    /// Merges this layer over `below`.
     pub fn over(self, below: Self) -> Self {
         Self {
             types: self.types.or(below.types),
@@ -222,7 +222,6 @@ impl Layer {
         }
     }
 
-    /// Fills in the defaults, and refuses what cannot work.
     /// Names of options whose value is a secret.
     pub fn secret_options(&self) -> &[String] {
         self.secret.as_ref().and_then(|secret| secret.from_options.as_deref()).unwrap_or_default()
@@ -242,7 +241,7 @@ impl Layer {
         }
         let mounts = self.mounts.unwrap_or(1);
         if mounts == 0 {
-            return Err("key `mounts`: a client that may mount nothing is of no use".into());
+            return Err("key `mounts`: at least 1 is needed".into());
         }
         self.provide.keys().try_for_each(|path| check_provided(path))?;
         let kernel_types = self.kernel_types.unwrap_or_else(|| vec!["fuse".to_owned()]);
@@ -286,7 +285,7 @@ impl Layer {
 impl SecretLayer {
     fn complete(self) -> Result<SecretWay, String> {
         if self.to_option.is_none() && self.to_file.is_none() {
-            return Err("key `secret`: `to_option` or `to_file` says where the client finds it".into());
+            return Err("key `secret`: `to_option` or `to_file` is needed: it tells the client where the secret is".into());
         }
         self.to_file.iter().try_for_each(|path| check_provided(path)).map_err(|problem| problem.replace("`provide`", "`secret`"))?;
         let form = self.form.as_deref().unwrap_or(SecretForm::PLACE);
@@ -317,7 +316,7 @@ impl LimitLayer {
         self.memory.is_none() && self.pids.is_none() && self.cpu.is_none() && self.scratch.is_none()
     }
 
-    /// A limit of the definition's own replaces the default, which is another kind of limit.
+    /// A cgroup limit in the definition replaces the default rlimit.
     fn process_limits(&self) -> ProcessLimits {
         let default = ProcessLimits::default();
         ProcessLimits {
@@ -338,7 +337,7 @@ impl LimitLayer {
 fn check_source_access(access: Option<SourceAccess>, source: Source, namespaces: Namespaces) -> Result<(), String> {
     match (access, source, namespaces.user) {
         (Some(_), Source::Remote, _) => {
-            Err("key `source_access`: only with source = \"path\" is there something of the host to reach".into())
+            Err("key `source_access`: needs source = \"path\", without which the client sees no files of the host".into())
         }
         (Some(SourceAccess::AsRoot), Source::Path, Namespace::Host) => {
             Err("key `source_access`: \"as-root\" needs namespaces = { user = \"private\" } (a dedicated user owns no file of root's)"
@@ -348,7 +347,7 @@ fn check_source_access(access: Option<SourceAccess>, source: Source, namespaces:
     }
 }
 
-/// As a limit of memory: not even the default.
+/// As a memory limit: no limit, not even the default.
 const UNLIMITED: &str = "unlimited";
 
 fn default_command() -> Vec<String> {
@@ -358,7 +357,7 @@ fn default_command() -> Vec<String> {
 fn check_kernel_options(types: &[String], options: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
     for (fstype, options) in options {
         if !types.contains(fstype) || fstype.split('.').next() == Some("fuse") {
-            return Err(format!("key `kernel_options`: {fstype:?} is none of the kernel_types, or is FUSE, which has no others"));
+            return Err(format!("key `kernel_options`: {fstype:?} is not in kernel_types, or is FUSE, which takes no other options"));
         }
         let is_bad = |option: &&String| option.is_empty() || option.starts_with(['*', '=']) || option.contains(',');
         if let Some(bad) = options.iter().find(is_bad) {
@@ -389,7 +388,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{text:?} is no size: write 65536, 512M or 1G"))
 }
 
-/// Of "unknown field `tpyes`, expected one of `types`, …" the one that looks most like it.
+/// In "unknown field `tpyes`, expected one of `types`, …", the expected key that is most similar.
 fn nearest_key(message: &str) -> Option<&str> {
     let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
     let unknown = quoted.next()?;

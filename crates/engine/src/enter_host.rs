@@ -1,9 +1,8 @@
-//! Called in a container, doing the work on the host: a containerized kubelet or node agent mounts, and its end or restart
-//! disturbs nothing.
+//! In: a call made inside a container, and the host's /proc as the container sees it. Out: the same call executed on the host, with its
+//! exit code. A containerized kubelet or node agent can mount this way, and its exit or restart does not disturb the mounts.
 //!
-//! The way out is the host's /proc, visible somewhere in a privileged container. This program goes into the namespaces of the
-//! host's first process, leaves the caller's control groups, and starts itself anew there, from a copy in memory: nothing that
-//! lives on has a hold on the container, and nothing of the container has one on it.
+//! This program enters the namespaces of the host's pid 1, leaves the caller's cgroups, and executes itself again there from a memfd: no
+//! process that lives on pins the container, and no file of the container is used by it.
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsString};
@@ -23,11 +22,11 @@ use sys::process::{Fork, Fresh};
 use crate::error::Error;
 use crate::text;
 
-/// How the work on the host ended.
+/// Exit code of the call on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExitCode(pub u8);
 
-/// In this order: files come last, because what is opened by name is the container's until then.
+/// In this order: `mnt` comes last, because until then paths resolve in the container.
 const NAMESPACES: &[&str] = &["cgroup", "ipc", "uts", "net", "mnt"];
 
 /// Runs this program with `arguments` on the host. `None`: this is the host.
@@ -40,7 +39,7 @@ pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, 
         return Ok(None);
     }
     for kind in ["pid", "user"] {
-        // The kernel lets nobody out of these; what is started in a container's pid namespace ends with the container.
+        // setns(2) cannot leave these; and a process in a container's pid namespace is killed with the container.
         if !is_the_hosts(kind)? {
             return Err(Error::HostOutOfReach { kind });
         }
@@ -60,13 +59,13 @@ pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, 
             sys::process::exit_now(code.into())
         }
         Fork::Parent(child) => {
-            // Killed by a signal: the system's fault, as far as our caller can tell.
+            // Killed by a signal: reported to the caller as a system error.
             Ok(Some(ExitCode(child.wait().map_err(fail)?.unwrap_or(2))))
         }
     }
 }
 
-/// Here an error can only be told to the caller's terminal or log.
+/// At this point an error can only go to the caller's terminal or log.
 fn explain(error: &sys::Error) -> u8 {
     eprintln!("shorefast: cannot get to the host: {}", text::printable(&error.to_string()));
     2
@@ -87,13 +86,13 @@ fn open(path: &Path) -> sys::Result<OwnedFd> {
     call(|| format!("open({path:?})"), rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
 }
 
-/// The container's file would keep the container's filesystem busy for as long as a mount lives.
+/// Executing the container's file would keep the container's filesystem busy as long as a mount exists.
 fn copy_of_this_program() -> sys::Result<OwnedFd> {
     let memfd = call(|| "memfd_create(\"shorefast\")".into(), rustix::fs::memfd_create("shorefast", MemfdFlags::CLOEXEC))?;
     let mut copy = File::from(memfd);
     let copied = File::open("/proc/self/exe").and_then(|mut own| std::io::copy(&mut own, &mut copy)).and_then(|_| copy.flush());
     call(|| "copy(\"/proc/self/exe\")".into(), copied)?;
-    // Open for writing, a file cannot be executed.
+    // A file that is open for writing cannot be executed (ETXTBSY).
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&copy));
     open(Path::new(&path))
 }

@@ -1,4 +1,4 @@
-//! What can fail, a variant per step. `Display` says the step; the chain says the rest.
+//! Errors, one variant per step. `Display` names the step; the source chain has the details.
 
 mod hint;
 mod failure;
@@ -36,7 +36,7 @@ pub enum Error {
     DefinitionUnreadable { file: PathBuf, source: std::io::Error },
     #[error("client definition {file:?} is wrong: {problem}")]
     Definition { file: PathBuf, problem: String },
-    /// No failure: said beside what was asked for.
+    /// Not a failure: reported besides the result.
     #[error("the configuration in {directory:?} is wrong, and its last good state stays in force")]
     LastGoodInForce {
         directory: PathBuf,
@@ -72,11 +72,11 @@ pub enum Error {
     #[error("the client's helper failed ({status}){said}")]
     Helper {
         status: String,
-        /// None: killed.
+        /// None: killed by a signal.
         code: Option<i32>,
         said: Diagnostics,
     },
-    #[error("the client's helper ended well but mounted nothing{said}")]
+    #[error("the client's helper succeeded but mounted nothing{said}")]
     NothingMounted { said: Diagnostics },
     #[error("the client mounted but does not serve: {source}{said}")]
     NotServing { source: std::io::Error, said: Diagnostics },
@@ -118,12 +118,12 @@ pub enum Error {
     Lingers { path: PathBuf, pid: i32 },
 }
 
-/// What client and kernel had to say: part of the error, never logged elsewhere.
+/// Output of the helper and refusals of the broker: part of the error, never logged elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     /// The helper's last lines.
     pub helper: Vec<String>,
-    /// Calls of the client that were not performed, and why.
+    /// The client's calls that were not performed, and why.
     pub refused: Vec<broker::Refusal>,
 }
 
@@ -147,7 +147,7 @@ fn looked(directory: &std::path::Path, files: &[PathBuf]) -> String {
     format!(" (looked at the built-in ones and {})", names.join(", "))
 }
 
-/// The start of a sentence about what covers a mount.
+/// The start of a sentence about the mounts that cover this one.
 fn mounted(by: &[String]) -> String {
     match by {
         [] => "something is mounted".to_owned(),
@@ -169,7 +169,7 @@ fn already(differs: &[Difference]) -> String {
 }
 
 impl Error {
-    /// What client and kernel had to say, where they had a say.
+    /// The diagnostics, for errors that have any.
     pub fn said(&self) -> Option<&Diagnostics> {
         match self {
             Self::Helper { said, .. } | Self::NothingMounted { said } | Self::NotServing { said, .. } => Some(said),
@@ -184,7 +184,7 @@ pub fn chain(error: &dyn std::error::Error, show: impl Fn(&dyn std::error::Error
     let mut text = show(error);
     let mut cause = error.source();
     while let Some(error) = cause {
-        // A cause that the step's own text already shows is not said twice.
+        // Skip a cause that the text already contains.
         let line = show(error);
         if !text.contains(&line) {
             text.push_str(": ");

@@ -27,7 +27,7 @@ pub fn compare(records: &Records, plan: &ClientPlan) -> Result<Option<(Record, V
     }))
 }
 
-/// The live mount of ours that is at the target. A dead one is in nobody's way: it goes when the new one comes.
+/// The live mount of ours at the target. A dead one does not count: it is removed when the new one is attached.
 fn find(records: &Records, target: &Target) -> Option<Record> {
     let mount = target.mount()?;
     let record = records.by_mount(mount.id, mount.unique)?;
@@ -35,7 +35,7 @@ fn find(records: &Records, target: &Target) -> Option<Record> {
     (is_it && is_served(&record)).then_some(record)
 }
 
-/// A supervisor mounts again as soon as it hears of a client's death, when the sandbox is still about to end.
+/// A supervisor remounts as soon as it notices the client's death, when the sandbox has not ended yet.
 fn is_served(record: &Record) -> bool {
     let has_daemon = || record.init.is_none() || record.daemon().is_some_and(|daemon| !daemon.is_being_killed());
     state::of(record) == Some(State::Serving) && has_daemon()

@@ -1,4 +1,4 @@
-//! From what a caller says to the record of a mount, without reading the records of all others.
+//! In: a path or an id from the caller. Out: the record of that mount, without reading the records of all others.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::record::{self, Record};
 use crate::records::Records;
 use crate::state::Look;
 
-/// A path may lead through anybody's filesystem.
+/// A path may lead through any filesystem, including one that hangs.
 const RESOLVE: Duration = Duration::from_secs(2);
 
-/// The record of the mount at `target`: the topmost one of ours there. An id instead of a path does as well.
+/// The record of the mount at `target`: the topmost one of ours there. Accepts an id in place of a path.
 pub fn find(records: &Records, target: &Path) -> Result<Record, Error> {
     if let Some(record) = by_id(records, target)? {
         return Ok(record);
@@ -33,7 +33,7 @@ pub fn find(records: &Records, target: &Path) -> Result<Record, Error> {
     }
 }
 
-/// Whether `target` is an id, and no path.
+/// Whether `target` is an id rather than a path.
 pub fn is_id(target: &Path) -> bool {
     let is_one = target.to_str().is_some_and(|text| record::ids_of(text).is_some());
     is_one && std::fs::symlink_metadata(target).is_err()
@@ -46,13 +46,13 @@ fn by_id(records: &Records, target: &Path) -> Result<Option<Record>, Error> {
     }
 }
 
-/// What is mounted at this place, from the topmost mount down to the first that is ours.
+/// Walks the stack of mounts at this place from the topmost down to the first that is ours.
 fn by_mount(records: &Records, place: &OwnedFd) -> Option<Record> {
     let mut mount = sys::mount::identify(place.as_fd()).ok()?;
     let path = path_of(place)?;
     loop {
         let attachment = sys::mount::attachment_of(&mount).ok().flatten()?;
-        // A path inside a mount is not its place.
+        // A path inside a mount is not its mount point.
         if attachment.place != path {
             return None;
         }
@@ -71,8 +71,8 @@ fn path_of(place: &OwnedFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/thread-self/fd/{}", place.as_raw_fd())).ok()
 }
 
-/// By what records say, and the kernel's table: where a look at the path would wait for a server, where the mount was taken away
-/// lazily, or is in another namespace; and for records of earlier builds, which are found in no other way.
+/// By the records and the kernel's mount table. Needed where resolving the path would wait for a server, where the mount was detached
+/// lazily or is in another namespace, and for records of earlier builds, which are not indexed.
 fn by_target(records: &Records, target: &Path) -> Result<Option<Record>, Error> {
     let look = Look::here();
     let mut all = records.all()?;
@@ -80,7 +80,7 @@ fn by_target(records: &Records, target: &Path) -> Result<Option<Record>, Error> 
     let standings: Vec<_> = all.into_iter().filter_map(|record| look.at(&record).map(|standing| (record, standing))).collect();
     let is_there = |place: &Option<PathBuf>| place.as_deref() == Some(target);
     let here = standings.iter().find(|(_, standing)| standing.elsewhere.is_none() && is_there(&standing.place));
-    // One that was moved away is not at its old place.
+    // A mount that was moved is not at its old place.
     let left = || {
         standings.iter().find(|(record, standing)| record.target == target && (standing.place.is_none() || standing.elsewhere.is_some()))
     };

@@ -1,4 +1,4 @@
-//! Which helper mount(8) would run for a type on this host, found as mount(8) finds it.
+//! In: a filesystem type. Out: the helper that mount(8) would run for it on this host, searched as mount(8) searches.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Helper {
     Installed(PathBuf),
-    /// Shorefast under that name: mount(8) would come back to us, and again, for ever.
+    /// Shorefast under that name: mount(8) would call us again, in an endless loop.
     Ours(PathBuf),
-    /// The name that it would have.
+    /// The name it would have.
     Missing(String),
 }
 
@@ -26,12 +26,12 @@ fn find_with(fstype: &str, exists: impl Fn(&Path) -> bool, is_ours: impl Fn(&Pat
     let name = format!("mount.{fstype}");
     let in_one_of =
         |directories: &[&str], name: &str| directories.iter().map(|place| Path::new(place).join(name)).find(|path| exists(path));
-    // A type is no path: `../x` is nobody's.
+    // A type is not a path: reject `../x`.
     if fstype.contains('/') {
         return Helper::Missing(name);
     }
     let generic = || {
-        // `fuse.sshfs` without a helper of that name: mount.fuse runs sshfs, if that is there.
+        // `fuse.sshfs` without a helper of that name: mount.fuse runs sshfs, if it is installed.
         let (family, program) = fstype.split_once('.')?;
         in_one_of(HELPERS, &format!("mount.{family}"))?;
         in_one_of(PROGRAMS, program)

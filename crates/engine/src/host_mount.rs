@@ -1,5 +1,5 @@
-//! A mount by mount(8) itself: for types without a client, and where the host's own helper is wanted. Nothing of it is ours
-//! afterwards: no record, no keeper, and umount(8) ends it.
+//! In: a request that no client serves, or that asks for the host's helper. Out: a mount made by mount(8). We keep nothing of it: no
+//! record, no keeper, and umount(8) unmounts it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,7 +24,7 @@ use crate::text;
 /// The plan of such a mount.
 #[derive(Clone, Debug)]
 pub struct HostPlan {
-    /// Why this is no matter for a client.
+    /// Why no client is used.
     pub why: String,
     pub fstype: Option<String>,
     pub source: OsString,
@@ -36,7 +36,7 @@ pub struct HostPlan {
     pub timeout: Duration,
 }
 
-/// In the environment of a mount(8) that we run, and so of the helper that it runs.
+/// Set in the environment of the mount(8) that we run, and so inherited by its helper.
 const FROM_US: &str = "SHOREFAST_RUNS_MOUNT";
 
 /// Whether mount(8) may run helpers.
@@ -49,7 +49,7 @@ enum Helpers {
 
 impl HostPlan {
     pub fn make(request: &Request, why: String) -> Self {
-        // A copy of Shorefast looks like any other helper; what it started says who it is.
+        // A copy of Shorefast looks like any other helper; the environment variable reveals the loop.
         let is_ours = |fstype: &String| matches!(host_helper::find(fstype), Helper::Ours(_)) || std::env::var_os(FROM_US).is_some();
         Self {
             why,
@@ -83,7 +83,7 @@ impl HostPlan {
         words
     }
 
-    /// The documented form; values that could be secrets are not in it.
+    /// The documented form; values that could be secrets are left out.
     pub fn to_json(&self) -> Value {
         let shown = |text: &OsStr| text::escape(text.as_bytes());
         let command: Vec<_> = self.command(&options::redacted(&self.options)).iter().map(|word| shown(word)).collect();
@@ -102,7 +102,7 @@ impl HostPlan {
 /// Runs mount(8) to its end.
 pub fn run(plan: &HostPlan) -> Result<(), Error> {
     let start = |source| Error::MountProgram { source };
-    // A file, not a pipe: a daemon that mount(8) leaves behind may hold it open for as long as it likes.
+    // A file, not a pipe: a daemon that mount(8) leaves behind may keep it open indefinitely.
     let mut output = File::from(rustix::fs::memfd_create("mount-output", MemfdFlags::CLOEXEC).map_err(|errno| start(errno.into()))?);
     let (stdout, stderr) = (output.try_clone().map_err(start)?, output.try_clone().map_err(start)?);
     let words = plan.command(&plan.options);
@@ -117,7 +117,7 @@ pub fn run(plan: &HostPlan) -> Result<(), Error> {
     }
 }
 
-/// `None`: killed at the deadline, with all that it started.
+/// `None`: killed at the deadline, with its whole process group.
 fn wait(mut child: Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -125,7 +125,7 @@ fn wait(mut child: Child, deadline: Instant) -> std::io::Result<Option<ExitStatu
         }
         if Instant::now() >= deadline {
             let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
-            // In a system call that cannot be interrupted it may take its time; nobody waits for that.
+            // In an uninterruptible system call its death may be delayed; do not wait for it.
             return child.try_wait().map(|_| None);
         }
         std::thread::sleep(Duration::from_millis(2));

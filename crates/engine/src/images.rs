@@ -1,4 +1,4 @@
-//! Images and the mounts that use them: what the store cannot know by itself.
+//! In: records. Out: which images are in use by mounts, which the image store cannot know.
 
 use shorefast_image::store::{Collected, Users};
 use shorefast_image::{Digest, Store};
@@ -7,17 +7,16 @@ use crate::error::Error;
 use crate::records::Records;
 use crate::{services, state};
 
-/// A store whose images have an annex: their /etc, as clients see it.
+/// A store whose images have an annex: their /etc as the sandbox presents it to clients.
 pub fn with_annex(store: Store) -> Store {
     store.with_annex(shorefast_sandbox::etc::prepare)
 }
 
-/// Which images are in use, and by which targets. A mount that is being made counts; a record whose
-/// mount is gone does not.
+/// Which images are in use, and by which targets. A mount in progress counts; a record whose mount is gone does not.
 pub fn users(records: &Records) -> Result<Users, Error> {
     let mut users = Users::new();
     let mut add = |digest: Digest, user: String| users.entry(digest).or_default().push(user);
-    // Those first: one that completes meanwhile is found below, and twice does no harm.
+    // Unfinished mounts first: one that completes meanwhile is found below; counting it twice is harmless.
     for (id, digest) in records.images_of_unfinished()? {
         add(digest, format!("a mount that is being made ({id})"));
     }

@@ -1,6 +1,6 @@
-//! The small process on the host that outlives us and cleans up when the sandbox ends. It is the same few kilobytes as the sandbox's
-//! pid 1 (`sys/shim/shim.rs`), and waits for one word: [`Keeper::release`], or the end of its control socket, which is the death of the
-//! process that mounts. When the sandbox ends, it executes `shorefast __ended ID`, which is [`crate::reconcile::ended`]. A
+//! In: a sandbox's pidfd. Out: a small process on the host that outlives us and cleans up when the sandbox ends. It is the same few
+//! kilobytes as the sandbox's pid 1 (`sys/shim/shim.rs`). It waits for [`Keeper::release`] or for EOF on its control socket, which means
+//! that the launching process died. When the sandbox ends, it executes `shorefast __ended ID`, which is [`crate::reconcile::ended`]. A
 //! filesystem that the kernel serves has no sandbox, and so no keeper.
 
 use std::fs::File;
@@ -16,10 +16,10 @@ use sys::{Result, call};
 use crate::origin;
 use crate::process::Process;
 
-/// The internal command that a keeper becomes.
+/// The internal command that a keeper executes at the end.
 pub const ENDED: &str = "__ended";
 
-/// A keeper that is not released yet. Dropped: told that there is nothing to keep.
+/// A keeper that is not released yet. Dropping it tells the keeper that there is nothing to clean up.
 #[derive(Debug)]
 pub struct Keeper {
     process: Child,
@@ -27,14 +27,14 @@ pub struct Keeper {
     released: bool,
 }
 
-/// What a keeper holds as long as it lives.
+/// Descriptors that a keeper holds as long as it lives.
 #[derive(Debug)]
 pub struct Holdings<'a> {
-    /// The sandbox's first process, as a pidfd.
+    /// The sandbox's pid 1, as a pidfd.
     pub sandbox: BorrowedFd<'a>,
-    /// The mount's log, in which its record stands as well: should the run directory be lost, the keeper still knows what to clean up.
+    /// The mount's log, which contains a copy of the record: if the run directory is lost, the keeper still knows what to clean up.
     pub log: BorrowedFd<'a>,
-    /// What the mount was made of; a service has none.
+    /// The mount's recipe; a service has none.
     pub recipe: Option<BorrowedFd<'a>>,
 }
 
@@ -62,14 +62,14 @@ impl Keeper {
         Process::of(self.process.pid.as_raw_nonzero().get())
     }
 
-    /// From here on the mount is the keeper's to clean up, when its sandbox ends.
+    /// From here on the keeper cleans up after the mount when its sandbox ends.
     pub fn release(mut self) -> Result<()> {
         self.say(sys::shim::KEEP)?;
         self.released = true;
         Ok(())
     }
 
-    /// There is nothing to keep. Nobody waits for its end.
+    /// There is nothing to clean up. Does not wait for the keeper's exit.
     pub fn dismiss(mut self) {
         self.released = true;
         let _ = rustix::process::pidfd_send_signal(&self.process.pidfd, rustix::process::Signal::KILL);

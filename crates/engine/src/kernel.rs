@@ -1,18 +1,18 @@
-//! What this kernel can mount: asked before an image is fetched or a server hears of us. To ask is to load a module, so `doctor`,
-//! which changes nothing, reads the kernel's lists instead.
+//! In: filesystem types. Out: whether this kernel can mount them, checked before an image is fetched or a server contacted. The check may
+//! load a module, so `doctor`, which changes nothing, reads the kernel's lists instead.
 
 use rustix::io::Errno;
 use rustix::mount::FsOpenFlags;
 
 use crate::error::Error;
 
-/// Whether a client of these types can mount anything here. One of them is enough: which one a client needs, it knows only when
-/// it has talked to its server. Decides for `doctor`, too: `is_there` is asked for a filesystem of the kernel.
+/// Whether a client of these types can mount anything here. One type is enough: a client knows which one it needs only after it has talked
+/// to its server. `doctor` uses it too: `is_there` tells whether the kernel has a filesystem.
 pub fn can_mount_any(types: &[String], is_there: impl Fn(&str) -> bool) -> bool {
     types.is_empty() || types.iter().any(|fstype| is_there(own_type(fstype)))
 }
 
-/// Of `fuse.sshfs` the kernel knows `fuse`.
+/// For `fuse.sshfs` the kernel's type is `fuse`.
 pub fn own_type(fstype: &str) -> &str {
     fstype.split('.').next().unwrap_or(fstype)
 }
@@ -24,7 +24,7 @@ pub fn require_any(types: &[String]) -> Result<(), Error> {
     Err(Error::NotInKernel { types: types.to_vec(), kernel: release() })
 }
 
-/// Opening a filesystem context is how the kernel itself finds a filesystem, and loads its module; the context is thrown away.
+/// fsopen(2) finds a filesystem as mount(2) does, and loads its module; the context is discarded.
 fn is_missing(fstype: &str) -> bool {
     matches!(rustix::mount::fsopen(fstype, FsOpenFlags::FSOPEN_CLOEXEC), Err(Errno::NODEV))
 }

@@ -1,4 +1,4 @@
-//! The steps between which a crash is tested. In a normal build nothing of this exists.
+//! The points at which crash tests kill this process. Compiled out of a normal build.
 
 macro_rules! points {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -25,7 +25,7 @@ points! {
     KeeperStarted,
     /// After a call of the client was answered.
     CallAnswered,
-    /// Complete and on record, but not attached.
+    /// Complete and recorded, but not attached.
     Served,
     Attached,
     KeeperReleased,

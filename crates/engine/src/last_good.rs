@@ -1,7 +1,7 @@
-//! The last good state of a ConfigMap that is mounted as a directory.
+//! In: a ConfigMap mounted as a directory. Out: its last good state, kept across versions.
 //!
-//! kubelet updates such a directory by turning one link: `..data` names the directory that holds all keys of one version. So a
-//! version is read whole, and whoever reads it can tell whether it has seen it before.
+//! kubelet updates such a directory by replacing one symlink: `..data` names the directory that holds all keys of one version. So a version
+//! is read whole, and a reader can tell whether it has seen it before.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,11 +13,11 @@ use shorefast_image::Digest;
 
 use crate::text;
 
-/// What `..data` names now.
+/// The version that `..data` names now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     name: String,
-    /// The keys of this version, which nobody changes any more.
+    /// The keys of this version, which are immutable.
     pub snapshot: PathBuf,
 }
 
@@ -29,7 +29,7 @@ impl Version {
     }
 }
 
-/// What is kept of one directory.
+/// The state kept for one directory.
 #[derive(Debug)]
 pub struct LastGood {
     file: PathBuf,
@@ -51,7 +51,7 @@ impl LastGood {
         self.read().is_some_and(|kept| kept.version == version.name)
     }
 
-    /// Whoever may not write there, such as a dry run without root, keeps nothing.
+    /// Without write permission there, such as in a dry run without root, nothing is kept.
     pub fn keep<'a>(&self, version: &Version, files: impl Iterator<Item = (PathBuf, &'a str)>) {
         let kept = Kept { version: version.name.clone(), files: files.map(|(path, text)| (path, text.to_owned())).collect() };
         let _ = self.write(&kept);
@@ -65,7 +65,7 @@ impl LastGood {
         serde_json::from_slice(&shorefast_trust::read(&self.file, shorefast_trust::Chosen::ByPlace).ok()?).ok()
     }
 
-    /// By rename: whoever reads meanwhile sees the old or the new.
+    /// By rename: concurrent readers see the old or the new file.
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
         let place = self.file.parent().unwrap_or(Path::new("/"));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(place)?;

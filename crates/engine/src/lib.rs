@@ -1,8 +1,7 @@
 //! The pipeline: request, plan, sandbox, broker, attach, record, supervise, unmount.
 //!
-//! Start reading at [`mount`]: it is the whole story on one page. Nothing after [`plan`] reads
-//! configuration, environment or the network. Synchronous throughout: there is no point at which
-//! a mount can be left half-way by a cancelled task.
+//! Start reading at [`mount`]: it shows the whole sequence on one page. Nothing after [`plan`] reads configuration, environment or the
+//! network. Synchronous throughout: no cancelled task can leave a mount half made.
 
 pub mod enter_host;
 pub mod mount;
@@ -51,7 +50,7 @@ pub use installation::Installation;
 pub use plan::Plan;
 pub use request::Request;
 
-/// Where one installation keeps its things.
+/// Where one installation keeps its files.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// Records of live mounts: gone after a reboot, like the mounts.

@@ -30,7 +30,7 @@ impl Listed {
 pub struct InProgress {
     pub id: String,
     pub mount: Underway,
-    /// The process that makes it.
+    /// The launching process.
     pub pid: i32,
 }
 
@@ -45,7 +45,7 @@ pub struct Listing {
 pub fn all(records: &Records) -> Result<Listing, Error> {
     let scan = records.scan()?;
     let look = Look::here();
-    // One that ended while nobody watched is not listed.
+    // A mount that ended unobserved is not listed.
     let judge = |record: Record| match look.at(&record) {
         Some(standing) => Some(Listed { record, standing: Some(standing) }),
         None => {

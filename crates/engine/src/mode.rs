@@ -1,4 +1,4 @@
-//! Where a client runs. Deciding only: what was asked for and what the host has in, a mode and the reason out.
+//! In: the mode asked for, and whether the host has a helper. Out: the place where the client runs, and the reason. Decides only.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::host_helper::Helper;
 
-/// As somebody asks for it.
+/// The mode as requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// In a sandbox, from an image.
     Container,
-    /// From an image, with all rights of the host's root, mounting by itself. Only who asks for it gets it.
+    /// From an image, with full root rights on the host, mounting by itself. Used only when asked for explicitly.
     Chroot,
     /// In a container that already runs.
     Exec,
-    /// With mount(8), which runs the host's own helper.
+    /// With mount(8), which runs the host's helper.
     Host,
     /// `Host` if the host has a helper for the type, `Container` if not.
     Auto,
@@ -37,7 +37,7 @@ impl FromStr for Mode {
     }
 }
 
-/// What it comes to.
+/// The resulting place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -58,14 +58,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// A place, and why that one: part of the plan.
+/// A place, and the reason for it: part of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     pub place: Place,
     pub why: String,
 }
 
-/// `called`: what this call says; `defined`: what the client's definition says. Asks for the host's helper only where that decides.
+/// `called`: the mode in this call; `defined`: the mode in the client's definition. Looks for the host's helper only where it decides.
 pub fn choose(called: Option<Mode>, defined: Option<Mode>, helper: impl FnOnce() -> Helper) -> Choice {
     let (mode, said_by) = match (called, defined) {
         (Some(mode), _) => (mode, "this call says so"),

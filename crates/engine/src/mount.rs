@@ -1,6 +1,5 @@
-//! One mount, from a plan to a record. Every step that changes the host returns a guard; dropping
-//! it undoes the step, so an error anywhere leaves nothing behind. A kill leaves what the keeper
-//! or the next call cleans up.
+//! In: a plan. Out: a mount and its record. Every step that changes the host returns a guard; dropping it undoes the step, so an error
+//! anywhere leaves nothing behind. After a kill, the keeper or the next call cleans up.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
@@ -29,20 +28,20 @@ use crate::serve::{self, ServeContext};
 use crate::start::{self, Started};
 use crate::{Host, Plan, existing, host_mount, kernel, reconcile, services, target_lock};
 
-/// What the rest of a mount takes of the stack and allocates.
+/// Stack that the rest of a mount needs.
 const FRAMES: usize = 28 << 10;
-/// With what the sandbox's first process takes.
+/// Heap that it needs, including the sandbox's first process.
 const HEAP: usize = 108 << 10;
 
-/// A mount that is about to be made. Its sandbox is being set up already, on another CPU, while the caller reads its
-/// arguments and plans: what that takes needs no plan.
+/// A mount that is about to be made. Its sandbox is being set up on another CPU while the caller parses its arguments and plans: that part
+/// of the setup needs no plan.
 #[derive(Debug)]
 pub struct Mounter {
     prepared: Result<Prepared, Error>,
 }
 
 impl Mounter {
-    /// Called first of all. What fails here is said by [`mount`](Self::mount): a call that turns out to be wrong is told that instead.
+    /// Called first of all. An error here is reported by [`mount`](Self::mount), so that an error in the call itself takes precedence.
     pub fn prepare() -> Self {
         Self { prepared: prepare() }
     }
@@ -52,7 +51,7 @@ impl Mounter {
         Self { prepared: Err(Error::NotRoot) }
     }
 
-    /// The record of the mount; none for one that mount(8) made.
+    /// The record of the mount; none if mount(8) made it.
     pub fn mount(self, plan: &Plan, host: &Host) -> Result<Option<Record>, Error> {
         match plan {
             Plan::Client(plan) => mount_by_client(plan, host, self.prepared.or_else(|_| prepare())?).map(Some),
@@ -71,10 +70,10 @@ fn require_root() -> Result<(), Error> {
 
 fn prepare() -> Result<Prepared, Error> {
     require_root()?;
-    // Ourselves: the client, what keeps it and what runs beside it have it from us.
+    // In this process: the client, its keeper and its services inherit it from us.
     sys::inherited::reset();
     let prepared = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
-    // Not before: the sandbox has a longer way to go.
+    // Not earlier: the sandbox setup takes longer and should start first.
     sys::process::expect_stack(FRAMES);
     sys::process::expect_heap(HEAP);
     Ok(prepared)
@@ -103,7 +102,7 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
     let ClientRoot { prepared, root_files, held } = client_root::find(plan, host, prepared)?;
     let assigned = prepared.with_root(&plan.spec, root_files.files()).map_err(Error::Sandbox)?.with_source(source);
     kill_point::pass(Point::ImageResolved);
-    // An image may have taken minutes to arrive; what the caller limits is the mount.
+    // The image may have taken minutes to arrive; the caller's timeout is for the mount.
     let deadline = Instant::now() + plan.timeout;
 
     let begun = records.begin(root_files.digest(), Some(&underway(plan, &root_files)), deadline)?;
@@ -114,7 +113,7 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
     let program = Program::default();
     let around = LaunchContext { ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
     let Started { keeper, client, listener, view, sandbox } = start::client(assigned, plan, &around, &records, &begun)?;
-    // What others left behind; now, because the client takes its time.
+    // Cleans up after killed calls. Done now, because the client needs time to start.
     reconcile::abandoned(&records)?;
     if plan.policy.kernel_types.iter().any(|fstype| !fstype.starts_with("fuse")) {
         reconcile::sweep(&records)?;
@@ -194,7 +193,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The target, and the source if that is the host's.
+/// The target, and the source if that is a host path.
 fn open_places(plan: &ClientPlan, deadline: Instant) -> Result<(Target, Option<Bounded<OwnedFd>>), Error> {
     match (&plan.spec.source, &plan.namespace) {
         (Some(source), None) => {
@@ -204,7 +203,7 @@ fn open_places(plan: &ClientPlan, deadline: Instant) -> Result<(Target, Option<B
     }
 }
 
-/// What a record tells of.
+/// What a record is made from.
 struct Parts<'a> {
     plan: &'a ClientPlan,
     root_files: &'a RootFiles,
@@ -248,7 +247,7 @@ impl Parts<'_> {
     }
 }
 
-/// Dropped: the groups go, once their processes have.
+/// Dropping it removes the cgroups, once their processes have ended.
 struct CgroupGuard(Cgroup);
 
 impl CgroupGuard {

@@ -1,4 +1,4 @@
-//! Who makes the mount: we, when the client calls, or a client that is trusted to do it by itself.
+//! In: the client's calls, or its mount table. Out: its mount, made by the broker or, for a trusted client, by the client itself.
 
 use std::os::fd::BorrowedFd;
 
@@ -13,7 +13,7 @@ pub enum MountSource<'a> {
 }
 
 impl MountSource<'_> {
-    /// Readable when a call waits. `None`: nobody calls.
+    /// Readable when a call is pending. `None`: the client mounts without calling us.
     pub fn listener(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Broker(broker) => Some(broker.listener()),
@@ -21,7 +21,7 @@ impl MountSource<'_> {
         }
     }
 
-    /// Takes what has happened: a call that waits, or what a client has done without one.
+    /// Handles what has happened: a pending call, or a mount that a trusted client made by itself.
     pub fn advance(&mut self) -> Result<(), Error> {
         match self {
             Self::Broker(broker) => broker.answer_next(),
@@ -37,7 +37,8 @@ impl MountSource<'_> {
         }
     }
 
-    /// Takes the mount out of the client's sight: seen there, it would outlive the host's umount. The client's helper is done with it.
+    /// Detaches the mount inside the client's namespace: a copy there would outlive the host's umount. The client's helper no longer needs
+    /// it.
     pub fn hide(&self) -> Result<(), Error> {
         match self {
             Self::Broker(broker) => broker.hide(),
@@ -54,7 +55,7 @@ impl MountSource<'_> {
         }
     }
 
-    /// What was not performed, oldest first.
+    /// The calls that were not performed, oldest first.
     pub fn refused(&self) -> Vec<Refusal> {
         match self {
             Self::Broker(broker) => broker.refused().to_vec(),
@@ -62,7 +63,7 @@ impl MountSource<'_> {
         }
     }
 
-    /// Whether a server was asked that does not answer.
+    /// Whether a call waited for a server that does not answer.
     pub fn met_silence(&self) -> bool {
         match self {
             Self::Broker(broker) => broker.refused().iter().any(|refusal| refusal.by == By::Silence),
@@ -70,7 +71,7 @@ impl MountSource<'_> {
         }
     }
 
-    /// Why services do not run that the client needs.
+    /// Why services that the client needs do not run.
     pub fn services_failed(&self) -> Option<&ServicesFailed> {
         match self {
             Self::Broker(broker) => broker.services_failed(),

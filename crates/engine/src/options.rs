@@ -1,11 +1,11 @@
-//! The caller's `-o`: what is for the mount itself, what for the client, and what for nobody.
+//! In: the caller's `-o` text. Out: mount flags, options for the client, and nothing for options that only mount(8) and fstab use.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::error::Error;
 
-/// `name` or `name=value`. Quotes in a value are part of it: whoever reads it knows what they mean.
+/// `name` or `name=value`. Quotes in a value are part of it: their meaning is up to the reader of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub name: String,
@@ -24,7 +24,7 @@ impl fmt::Display for Item {
 /// The caller's options, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// A mount(2) flag word that the broker puts on the mount, whatever the client does.
+    /// mount(2) flags that the broker sets on the mount, whatever the client passes.
     pub flags: u64,
     /// For the client.
     pub items: Vec<Item>,
@@ -57,7 +57,7 @@ const FLAGS: &[(&str, u64, u64)] = &[
     ("symfollow", 0, 256),
 ];
 
-/// Written for mount(8), fstab and systemd, never for a client.
+/// Options for mount(8), fstab and systemd, never for a client.
 const FOR_NOBODY: &[&str] =
     &["defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "silent", "loud"];
 
@@ -69,7 +69,7 @@ pub fn parse(text: &str) -> Result<Options, Error> {
         let plain = item.value.is_none();
         if let Some((name, set, clear)) = FLAGS.iter().find(|(name, ..)| plain && *name == item.name) {
             options.flags = options.flags & !clear | set;
-            // Many clients behave differently on a read-only mount; the rest is none of theirs.
+            // Many clients behave differently on a read-only mount; the other flags do not concern them.
             if *name == "ro" {
                 options.items.push(item);
             }
@@ -88,7 +88,7 @@ pub fn parse(text: &str) -> Result<Options, Error> {
 }
 
 impl Options {
-    /// These as well, instead of any of the same name.
+    /// Adds these options, replacing any of the same name.
     pub fn with(mut self, others: Self) -> Self {
         self.flags |= others.flags;
         self.items.retain(|item| !others.items.iter().any(|other| other.name == item.name));
@@ -102,7 +102,7 @@ pub fn flag_names(word: u64) -> impl Iterator<Item = &'static str> {
     FLAGS.iter().filter(move |(_, set, _)| word & set != 0).map(|(name, ..)| *name)
 }
 
-/// Those of them that are the filesystem's, not the mount's, and are not among a client's options anyway.
+/// The flags that belong to the superblock, not to the mount, and are not passed to a client anyway.
 pub fn superblock_flag_names(word: u64) -> impl Iterator<Item = &'static str> {
     flag_names(word & (libc::MS_SYNCHRONOUS | libc::MS_DIRSYNC | libc::MS_LAZYTIME))
 }
@@ -138,24 +138,24 @@ pub fn join(items: &[Item]) -> String {
     items.iter().map(Item::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The same for people and logs: whatever could be a secret is not shown.
+/// The same for display and logs: possible secrets are masked.
 pub fn join_redacted(items: &[Item]) -> String {
     let redacted =
         items.iter().map(|item| Item { name: item.name.clone(), value: item.value.as_ref().map(|value| redact(&item.name, value)) });
     join(&redacted.collect::<Vec<_>>())
 }
 
-/// A caller's whole text for people and logs.
+/// A caller's whole text for display and logs.
 pub fn redacted(text: &str) -> String {
     split(text).map_or_else(|_| "[unreadable]".to_owned(), |items| join_redacted(&items))
 }
 
-/// Where in a text that may be options (or anything else) something looks like a secret.
+/// The ranges of a text (options or anything else) that look like a secret.
 pub fn secrets_in(text: &str) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     let mut start = 0;
     let mut quoted = false;
-    // As `split` does it. An open quote hides the rest: better too much than a part of a password.
+    // Like `split`. An unclosed quote hides the rest: better to mask too much than to show part of a password.
     let is_end = |character: char| {
         quoted ^= character == '"';
         character == ',' && !quoted
@@ -178,7 +178,7 @@ fn redact(name: &str, value: &str) -> String {
     if looks_secret(name, value) { "[redacted]".to_owned() } else { value.to_owned() }
 }
 
-/// By its name alone: a password may look like a path. Only of an option that is there to name a file is a path shown.
+/// Decided by the name alone: a password may look like a path. A path is shown only for options that name a file.
 fn looks_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));

@@ -1,9 +1,9 @@
-//! Where a keeper waits, and the way back from there.
+//! In: the mount namespace of the launching process. Out: the namespace in which the keeper waits, and the way back.
 //!
-//! A mount namespace lives as long as a process is in it. One that a service or a container has for itself would live on because of a
-//! keeper, and with it the mount, the client and the keeper. So a keeper whose maker is not in the namespace of the host's first process
-//! waits there instead. When its time comes, it returns to where the mount was made, if that is still there, because that is where the run
-//! directory has its name.
+//! A mount namespace lives as long as a process is in it. A keeper would keep a service's or container's private namespace alive, and with
+//! it the mount, the client and itself. So, unless the launching process is in the namespace of the host's pid 1, the keeper waits there.
+//! When the sandbox ends, it returns to the namespace in which the mount was made, if that still exists, because the run directory has its
+//! path there.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
@@ -13,19 +13,19 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use shorefast_sys as sys;
 
-/// Where to wait.
+/// Where the keeper waits.
 #[derive(Debug)]
 pub struct Station {
-    /// `-`, or the maker's mount namespace and a process that may still be in it: `INODE:PID`.
+    /// `-`, or the launching process's mount namespace and a process that may still be in it: `INODE:PID`.
     pub origin: String,
     pub away: Option<Away>,
 }
 
-/// In another namespace than the maker's.
+/// In another namespace than the launching process's.
 #[derive(Debug)]
 pub struct Away {
     pub namespace: OwnedFd,
-    /// The namespace ends if nobody else uses it; the directory may be needed after that.
+    /// The namespace may end meanwhile; the directory is needed after that.
     pub run_dir: OwnedFd,
 }
 
@@ -43,7 +43,7 @@ pub fn station(run_dir: &Path) -> sys::Result<Station> {
     Ok(Station { origin: format!("{}:{caller}", inode(&own)), away: Some(Away { namespace: first, run_dir }) })
 }
 
-/// Returns to where the mount was made, or else says how the run directory is reached from here.
+/// Returns to the namespace in which the mount was made, or else gives the path by which the run directory is reached from here.
 pub fn return_to(origin: &str, run_dir: &Path) -> PathBuf {
     let Some((namespace, caller)) = origin.split_once(':').and_then(|(inode, pid)| Some((inode.parse().ok()?, pid.parse().ok()?))) else {
         return run_dir.to_owned();
@@ -56,15 +56,15 @@ pub fn return_to(origin: &str, run_dir: &Path) -> PathBuf {
     if identity(run_dir) == identity(&held) { run_dir.to_owned() } else { held }
 }
 
-/// A mount namespace by its inode. `hints`: who may be in it; they are asked first. `None`: it is gone. (Before Linux 6.12: no thread is
-/// in it. It may still be there if only a descriptor or a mount of nsfs holds it.)
+/// A mount namespace by its inode. `hints`: pids that may be in it; tried first. `None`: it is gone. (Before Linux 6.12: no thread is in
+/// it. It may still exist if only a descriptor or an nsfs bind mount holds it.)
 pub fn open(namespace: u64, hints: impl IntoIterator<Item = i32>) -> Option<OwnedFd> {
     let of_pid = |pid: i32| if_it_is(namespace, sys::namespace::of(Pid::from_raw(pid)?, "mnt").ok()?);
     let by_kernel = || sys::namespace::search_mounts(sys::namespace::lasting_mounts()?, namespace);
     hints.into_iter().find_map(of_pid).or_else(by_kernel).or_else(|| of_any_thread(namespace))
 }
 
-/// The process may have gone, and another one have its number.
+/// The pid may have been reused by another process.
 fn if_it_is(namespace: u64, opened: OwnedFd) -> Option<OwnedFd> {
     rustix::fs::fstat(&opened).is_ok_and(|status| status.st_ino == namespace).then_some(opened)
 }

@@ -1,4 +1,4 @@
-//! Request and configuration in, a value out that says everything that will happen.
+//! In: request and configuration. Out: a value that describes everything that will happen.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -45,14 +45,14 @@ pub struct ClientPlan {
     pub fstype: String,
     pub source: OsString,
     pub target: PathBuf,
-    /// Where the target is, if not here.
+    /// The target's mount namespace, if it is not ours.
     pub namespace: Option<PathBuf>,
     pub root: Root,
     pub spec: Spec,
     pub policy: Policy,
-    /// What runs beside some of the client's mounts.
+    /// Services that some of the client's mounts need.
     pub services: Vec<Services>,
-    /// What of the host those need that this mount uses.
+    /// Host files that the services of this mount need.
     pub needs: Vec<Need>,
     pub limits: Limits,
     pub daemon: Daemon,
@@ -60,7 +60,7 @@ pub struct ClientPlan {
     pub timeout: Duration,
     pub image_timeout: Option<Duration>,
     pub existing: Existing,
-    /// From which all this can be planned again.
+    /// The input from which all this can be planned again.
     pub recipe: Recipe,
     /// The client's options, for display only.
     shown_options: String,
@@ -71,7 +71,7 @@ pub struct ClientPlan {
 pub struct Need {
     pub service: String,
     pub path: PathBuf,
-    /// What the caller can do where it is missing.
+    /// What the caller can do if the file is missing.
     pub otherwise: Option<String>,
 }
 
@@ -91,15 +91,15 @@ impl std::fmt::Display for Root {
     }
 }
 
-/// What of the surroundings a plan depends on.
+/// What a plan depends on besides the request.
 #[derive(Debug)]
 pub struct Context {
     pub configuration: Configuration,
-    /// Who calls: the mount is theirs.
+    /// The caller: the owner of the mount.
     pub owner: Owner,
 }
 
-/// The host's own files that a client needs to find servers.
+/// Host files that a client needs to find servers.
 const HOST_FILES: &[&str] = &[NAME_SERVERS, "/etc/hosts"];
 const NAME_SERVERS: &str = "/etc/resolv.conf";
 
@@ -119,7 +119,7 @@ pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
     }
 }
 
-/// The plan of a mount that was made before, with the files that the caller gave then.
+/// The plan of an earlier mount, with the files that the caller gave then.
 pub fn again(recipe: &Recipe) -> Result<ClientPlan, Error> {
     let problem = |problem| Error::Definition { file: recipe.client.clone().into(), problem };
     let definition = recipe.definition.clone().complete().map_err(problem)?;
@@ -131,7 +131,7 @@ pub fn again(recipe: &Recipe) -> Result<ClientPlan, Error> {
     Ok(plan)
 }
 
-/// mount(8) takes secrets only where everybody can read them, or in files that its helpers know by name.
+/// mount(8) takes secrets only on its command line, which is world-readable, or in files that its helpers know by name.
 fn by_host(request: &Request, why: String) -> Result<Plan, Error> {
     match request.secret {
         Some(_) => Err(Error::NoSecretWay { client: "mount(8)".to_owned() }),
@@ -139,8 +139,8 @@ fn by_host(request: &Request, why: String) -> Result<Plan, Error> {
     }
 }
 
-/// Whether what no client is found for is a matter of mount(8): a type that none lists, unless the caller wants a client
-/// all the same, and whatever the caller wants done by the host.
+/// Whether a request without a client goes to mount(8): a type that no client lists, unless the caller insists on a client, and everything
+/// requested with mode host.
 fn is_for_mount(request: &Request, error: &Error) -> bool {
     let asked = matches!(request.mode, Some(Mode::Host));
     let by_default = matches!(request.mode, None | Some(Mode::Auto)) && request.image.is_none();
@@ -164,15 +164,15 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
     let (mut items, secrets) = secret::hand_over(items, request.secret.as_deref(), &definition).map_err(|problem| problem.of(&name))?;
     files.extend(secrets);
     if choice.place == Place::Chroot {
-        // Nobody else builds the superblock.
+        // In mode chroot the client builds the superblock, so it needs these flags as options.
         items.extend(options::superblock_flag_names(options.flags).map(|name| Item { name: name.to_owned(), value: None }));
     }
-    // A container has its own of all of these.
+    // A container has all of these itself.
     let is_image = matches!(root, Root::Image(_));
     let is_free = |file: &File| !files.iter().any(|other| other.inside == file.inside);
     let provided: Vec<_> = provided_files(&definition, request).filter(|file| is_image && is_free(file)).collect();
     files.extend(provided);
-    // Who has root's rights needs nobody to ask, and there would be nobody to receive it.
+    // A client with root's rights starts services itself, and there is no broker to intercept the request.
     let services = if is_image && choice.place != Place::Chroot { definition.services.clone() } else { Vec::new() };
     let needs = needs(&services, &items);
     let limits = if is_image { definition.limits } else { Limits::default() };
@@ -263,7 +263,7 @@ fn root(request: &Request, client: &str, definition: &Definition, place: Place) 
     image.parse().map(Root::Image).map_err(Error::Image)
 }
 
-/// What the definition provides, and what of the host a client needs to find servers.
+/// Files that the definition provides, and host files that a client needs to find servers.
 fn provided_files(definition: &Definition, request: &Request) -> impl Iterator<Item = File> {
     let provide = definition.provide.iter().map(|(path, text)| File { inside: path.clone(), content: Content::Text(text.clone()) });
     let provided = |path: &str| definition.provide.contains_key(Path::new(path));
@@ -298,7 +298,7 @@ fn service_use(services: &Services) -> ServiceUse {
     }
 }
 
-/// Judged by what the caller says; the broker judges by what the client makes of it.
+/// Judged by the caller's options; the broker judges by the options that the client passes on.
 fn needs(services: &[Services], items: &[Item]) -> Vec<Need> {
     let options: Vec<_> = items.iter().map(ToString::to_string).collect();
     let used = services.iter().filter(|services| service_use(services).is_used_by(options.iter().map(String::as_str)));
@@ -308,12 +308,12 @@ fn needs(services: &[Services], items: &[Item]) -> Vec<Need> {
         .collect()
 }
 
-/// Options that name a host file get the name of the client's own copy.
+/// Options that name a host file get the path of the client's private copy.
 fn hand_over_files(items: Vec<Item>, definition: &Definition) -> (Vec<Item>, Vec<File>) {
     let mut files = Vec::new();
     let hand_over = |item: Item| {
         let path = item.value.as_deref().map(|value| value.trim_matches('"')).unwrap_or_default();
-        // Devices are the sandbox's own: UserKnownHostsFile=/dev/null means what it says.
+        // Devices are the sandbox's: UserKnownHostsFile=/dev/null means just that.
         if !definition.files.contains(&item.name) || !path.starts_with('/') || path.starts_with("/dev/") {
             return item;
         }
@@ -334,7 +334,7 @@ struct Values<'a> {
     source: &'a OsStr,
 }
 
-/// Fills in the command's placeholders. With no options, `-o {options}` goes as a pair; `{flags}` are as many words as there are.
+/// Fills in the command's placeholders. Without options, the pair `-o {options}` is dropped; `{flags}` expands to any number of words.
 fn expand(command: &[String], values: &Values<'_>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     for word in command {
@@ -353,7 +353,7 @@ fn expand(command: &[String], values: &Values<'_>) -> Vec<OsString> {
     words
 }
 
-/// One pass from left to right: what a value contains is never taken for a placeholder.
+/// One pass from left to right: text from a value is never expanded again.
 fn fill(word: &str, values: &Values<'_>) -> OsString {
     let places: [(&str, &OsStr); 4] = [
         ("{type}", OsStr::new(values.fstype)),
@@ -377,7 +377,7 @@ fn fill(word: &str, values: &Values<'_>) -> OsString {
 }
 
 impl Plan {
-    /// The plan for people and machines. Documented; values that could be secrets are not in it.
+    /// The plan for display and for programs. Documented; values that could be secrets are left out.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Client(plan) => plan.to_json(),
@@ -426,12 +426,12 @@ impl ClientPlan {
 }
 
 impl ClientPlan {
-    /// For comparing with what is mounted already.
+    /// For comparison with an existing mount.
     pub fn fingerprint(&self) -> Fingerprint {
         self.recipe.fingerprint(&self.fstype, &self.root.to_string())
     }
 
-    /// What holds for the client, and what it holds for: all that the client is, or each of its processes.
+    /// The limits in force, and their scope: the whole client, or each of its processes.
     pub fn limits_json(&self) -> Value {
         let ProcessLimits { processes, memory_bytes } = self.spec.process_limits;
         let memory_for = match (self.limits.memory_bytes, memory_bytes) {
@@ -449,7 +449,7 @@ impl ClientPlan {
     }
 }
 
-/// The word that carries the options is replaced by what may be shown of them.
+/// Replaces the word that carries the options by their masked form.
 fn redact_word(word: &OsStr, shown: &OsStr) -> OsString {
     let names = |text: &OsStr| {
         text.to_str().map(|text| text.split(',').map(|item| item.split('=').next().unwrap_or_default().to_owned()).collect::<Vec<_>>())
@@ -527,7 +527,7 @@ mod tests {
         let kept =
             Recipe::read(std::fs::File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&sealed))).unwrap()).unwrap();
         assert!(!format!("{kept:?}").contains("hunter2"));
-        // Another day the file that the option became holds something else; what it held then counts.
+        // The file that the option became may hold something else later; its content at that time counts.
         let plan_again =
             again(&Recipe { request: Request { options: request.options.replace("hunter2", "other"), ..kept.request.clone() }, ..kept });
         let plan_again = plan_again.unwrap();

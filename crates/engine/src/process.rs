@@ -1,11 +1,11 @@
-//! A process of the host, by more than its number.
+//! A process of the host, identified by pid and start time.
 
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 
-/// A process that cannot be confused with a later one of the same number.
+/// A process that cannot be confused with a later one of the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     pub pid: i32,
@@ -23,11 +23,11 @@ impl Process {
         Self::of(rustix::process::getpid().as_raw_nonzero().get())
     }
 
-    /// Kills it, and nothing that has its number by now. True: it has ended by the deadline.
+    /// Kills it, and no process that has reused its pid. True: it has ended by the deadline.
     pub fn end(&self, deadline: Instant) -> bool {
         let Some(pid) = rustix::process::Pid::from_raw(self.pid) else { return true };
         let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else { return true };
-        // Looked at after it is held.
+        // Checked after the pidfd is open: it closes the pid reuse race.
         if !self.is_alive() {
             return true;
         }
@@ -42,7 +42,7 @@ impl Process {
         Self::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Alive, but SIGKILL is pending: it will not do anything any more.
+    /// Alive, but SIGKILL is pending: it runs no more code in user space.
     pub fn is_being_killed(&self) -> bool {
         const SIGKILL: u64 = 1 << (libc::SIGKILL - 1);
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Process {
         masks.map(str::trim).any(|mask| u64::from_str_radix(mask, 16).is_ok_and(|mask| mask & SIGKILL != 0))
     }
 
-    /// Alive, or on its way out: the first process of a sandbox waits there for all others.
+    /// Alive, or exiting: the sandbox's pid 1 waits in its exit for all others of the pid namespace.
     pub fn remains(&self) -> bool {
         let pid = rustix::process::Pid::from_raw(self.pid);
         pid.and_then(sys::process::start_of_remaining) == Some(self.started)

@@ -1,9 +1,9 @@
-//! All that it takes to make a mount again: the request, the client's definition as it was resolved, the image by digest, and the content of
-//! the files that the caller gave.
+//! All that it takes to make a mount again: the request, the client's definition as resolved, the image by digest, and the content of the
+//! files that the caller gave.
 //!
-//! Secrets are in it. So it lives in memory only: in a sealed memfd that the mount's keeper holds ([`seal`](Recipe::seal),
-//! [`of_keeper`](Recipe::of_keeper)), and goes with it. On disk, in the record, is a [`Fingerprint`]: enough to tell whether another request is for the same
-//! mount, and in what it differs.
+//! It contains secrets, so it is kept in memory only: in a sealed memfd that the mount's keeper holds ([`seal`](Recipe::seal),
+//! [`of_keeper`](Recipe::of_keeper)), and ends with it. On disk, the record has a [`Fingerprint`]: enough to tell whether another request
+//! is for the same mount, and in what it differs.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -86,7 +86,7 @@ impl Recipe {
         }
     }
 
-    /// In memory that nobody can change, and that has no name.
+    /// Sealed against changes, and without a name.
     pub fn seal(&self) -> sys::Result<OwnedFd> {
         let memfd = rustix::fs::memfd_create("shorefast-recipe", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
         let mut file = File::from(sys::call(|| "memfd_create(\"shorefast-recipe\")".into(), memfd)?);
@@ -107,7 +107,7 @@ impl Recipe {
     /// From the keeper of a live mount. `None`: it is gone, or holds none.
     pub fn of_keeper(keeper: &Process) -> Option<Self> {
         let file = File::open(format!("/proc/{}/fd/{}", keeper.pid, sys::shim::RECIPE)).ok()?;
-        // Looked at after it was opened: the number may be another process's by now.
+        // Checked after the open: the pid may have been reused.
         keeper.is_alive().then(|| Self::read(file)).flatten()
     }
 

@@ -1,4 +1,4 @@
-//! What is kept of one mount: what the kernel does not know of it, and how it is recognised.
+//! The data kept for one mount: what the kernel does not know about it, and how to recognise it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::process::Process;
 use crate::recipe::Fingerprint;
 use crate::text;
 
-/// All that is kept of a mount. No options, no environment: nothing that could be a secret.
+/// All data kept for a mount. No options, no environment: nothing that could be a secret.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     pub id: String,
@@ -26,53 +26,53 @@ pub struct Record {
     pub fstype: String,
     pub client: String,
     pub image: String,
-    /// None for a directory that is used where it is.
+    /// None for a directory that is used in place.
     #[serde(default)]
     pub digest: Option<Digest>,
     pub mode: String,
     pub since: u64,
     pub mount: MountId,
-    /// The namespace that the mount was attached in, by inode.
+    /// The namespace in which the mount was attached, by inode.
     pub namespace: u64,
-    /// The sandbox's first process; none for a filesystem that the kernel serves.
+    /// The sandbox's pid 1; none for a filesystem that the kernel serves.
     pub init: Option<Process>,
     pub keeper: Option<Process>,
     pub host_processes: bool,
     pub cgroup: Cgroup,
-    /// What the plan said, for display only.
+    /// The limits as planned, for display only.
     #[serde(default)]
     pub limits: serde_json::Value,
     pub keep_dead: bool,
-    /// It needs its client's services as long as it lives.
+    /// The mount needs its client's services as long as it exists.
     #[serde(default)]
     pub uses_services: bool,
-    /// Which of them; all, if it does not say (records of older builds).
+    /// Which of them; empty means all (records of older builds).
     #[serde(default)]
     pub services: Vec<String>,
-    /// The start of the machine that it belongs to. In that of another one, no id and no process number means anything.
+    /// The boot it belongs to. After a reboot, its mount ids and pids are meaningless.
     #[serde(default)]
     pub boot: String,
-    /// The sandbox's mount namespace, by inode: proof that a process belongs to it.
+    /// The sandbox's mount namespace, by inode: proves that a process belongs to it.
     #[serde(default)]
     pub sandbox: Option<u64>,
-    /// What it was made of. Records of older builds do not say.
+    /// Fingerprint of the recipe. Missing in records of older builds.
     #[serde(default)]
     pub made_of: Option<Fingerprint>,
 }
 
 impl Record {
-    /// Records of older builds do not say; they are believed.
+    /// Records of older builds have no boot id and are taken to be current.
     pub fn is_of_this_boot(&self) -> bool {
         self.boot.is_empty() || self.boot == sys::process::boot_id()
     }
 
-    /// Whether it needs this service as long as it lives.
+    /// Whether it needs this service as long as it exists.
     pub fn uses(&self, service: &str) -> bool {
         self.uses_services && (self.services.is_empty() || self.services.iter().any(|one| one == service))
     }
 
-    /// What serves the mount: of the processes that the helper left to the sandbox's first one,
-    /// that which holds the FUSE device.
+    /// The process that serves the mount: among the children that the helper left to the sandbox's pid 1, the one that holds the FUSE
+    /// device.
     pub fn daemon(&self) -> Option<Process> {
         let init = self.init.filter(Process::is_alive)?.pid;
         let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).ok()?;
@@ -97,7 +97,7 @@ fn holds_fuse(pid: i32) -> bool {
     descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with("dev/fuse")))
 }
 
-/// The kernel's name for a mount, in a file.
+/// The kernel's id of a mount, as stored in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountId {
     pub id: u64,
@@ -107,7 +107,7 @@ pub struct MountId {
 }
 
 impl MountId {
-    /// Under which its record is found.
+    /// The index key of its record.
     pub(crate) fn key(self) -> String {
         index_key(self.id, self.unique)
     }
@@ -129,7 +129,7 @@ impl From<MountId> for sys::mount::Identity {
     }
 }
 
-/// The ids that belong to a record's name.
+/// The uids that belong to a record's id.
 pub fn ids_of(id: &str) -> Option<Ids> {
     let (slot, nonce) = id.split_once('-').map_or((id, None), |(slot, nonce)| (slot, Some(nonce)));
     let digits = slot.strip_prefix('m').filter(|digits| digits.len() == 4)?;

@@ -1,18 +1,16 @@
-//! One small file per mount. The kernel is the truth; records add what it does not know.
+//! In and out: records, one small file per mount. The kernel is the truth; records add what it does not know.
 //!
 //! ```text
 //! /run/shorefast/starting/SLOT      a mount is being made by the process named in it
 //! /run/shorefast/ID.json            a complete mount, written by rename before it is attached
 //! /run/shorefast/by-mount/NUMBER    the same file, by the kernel's id of the mount
 //! /run/shorefast/ID.log             the client's output and a copy of the record (see sys::ring)
-//! /run/shorefast/unreadable/        records that could not be read, set aside by `reconcile`
+//! /run/shorefast/unreadable/        records that could not be read, moved there by `reconcile`
 //! ```
-//! What a killed process left behind is in `starting`, so that the next call finds it without
-//! reading the records of all live mounts.
+//! What a killed process left behind is listed in `starting`, so the next call finds it without reading the records of all live mounts.
 //!
-//! An id is a slot, by which the sandbox's uids are chosen, and a random nonce: `m1a2b-0f3c5d7e9b11`. A slot is used
-//! again, an id never, so what carries an id (a keeper, a control group, a file) cannot be mistaken for
-//! another mount's, also after the run directory was lost.
+//! An id is a slot, which selects the sandbox's uids, and a random nonce: `m1a2b-0f3c5d7e9b11`. Slots are reused, ids never, so whatever
+//! carries an id (a keeper, a cgroup, a file) cannot be mistaken for another mount's, even after the run directory was lost.
 
 mod strays;
 mod starting;
@@ -39,7 +37,7 @@ pub struct Records {
     directory: PathBuf,
 }
 
-/// All that could be read, and what could not.
+/// All records that could be read, and the files that could not.
 #[derive(Clone, Debug, Default)]
 pub struct Scan {
     /// Complete mounts, oldest first.
@@ -56,13 +54,12 @@ impl Records {
         &self.directory
     }
 
-    /// Complete mounts, oldest first. One that vanishes while we read is not there, and neither is
-    /// one that is still being made.
+    /// Complete mounts, oldest first. Records that vanish during the scan, and unfinished mounts, are left out.
     pub fn all(&self) -> Result<Vec<Record>, Error> {
         Ok(self.scan()?.records)
     }
 
-    /// The same, with what cannot be read: that spoils nothing but itself.
+    /// The same, with the unreadable files: one of them does not spoil the rest.
     pub fn scan(&self) -> Result<Scan, Error> {
         let names = self.names(&self.directory)?;
         let unfinished = self.unfinished()?;
@@ -79,7 +76,7 @@ impl Records {
         Ok(scan)
     }
 
-    /// The ids of a few complete mounts, others each time.
+    /// The ids of a few complete mounts, a different sample each time.
     pub fn some(&self, count: usize) -> Result<Vec<String>, Error> {
         let names = self.names(&self.directory)?;
         let mut ids: Vec<_> = names.iter().filter_map(|name| name.strip_suffix(".json")).map(str::to_owned).collect();
@@ -100,14 +97,14 @@ impl Records {
         }
     }
 
-    /// The record of a mount of this namespace, found without a look at any other.
+    /// The record of a mount in this namespace, by index.
     pub fn by_mount(&self, id: u64, unique: bool) -> Option<Record> {
         let bytes = fs::read(self.indexed(&index_key(id, unique))).ok()?;
         let record: Record = serde_json::from_slice(&bytes).ok()?;
         ((record.mount.id, record.mount.unique) == (id, unique) && record.is_of_this_boot()).then_some(record)
     }
 
-    /// Held by whoever unmounts this mount. `None`: the log is gone, or somebody else has it for longer than we can wait.
+    /// Serializes unmounts of this mount. `None`: the log is gone, or another process holds the lock beyond the deadline.
     pub fn lock(&self, id: &str, deadline: Instant) -> Option<fs::File> {
         let file = fs::File::open(self.log(id)).ok()?;
         loop {
@@ -119,7 +116,7 @@ impl Records {
         }
     }
 
-    /// Writes a record again that was lost.
+    /// Writes a lost record again.
     pub fn restore(&self, record: &Record, log: &[u8]) -> io::Result<()> {
         match self.create(&self.log(&record.id), log) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -143,7 +140,7 @@ impl Records {
         self.directory.join(format!("{id}.log"))
     }
 
-    /// Where a service with this id has its record.
+    /// The path of a service's record.
     pub fn service(&self, id: &str) -> PathBuf {
         self.services().join(format!("{id}.json"))
     }
@@ -163,7 +160,7 @@ impl Records {
         Ok(())
     }
 
-    /// Lets a record be found by its mount. What is there has to be of a mount that is gone: the kernel gives no id twice at a time.
+    /// Adds a record to the index by mount id. An existing entry is stale: the kernel never assigns one id to two mounts at a time.
     fn index(&self, mount: MountId, record: &fs::File) -> io::Result<()> {
         let path = self.indexed(&mount.key());
         for _ in 0..TRIES {
@@ -178,7 +175,7 @@ impl Records {
     }
 
     fn remove_from_index(&self, id: &str, mount: MountId) {
-        // An id that can come back may be another mount's by now.
+        // A reusable (not unique) mount id may belong to another mount by now.
         if mount.unique || self.by_mount(mount.id, false).is_some_and(|record| record.id == id) {
             let _ = fs::remove_file(self.indexed(&mount.key()));
         }

@@ -1,5 +1,5 @@
-//! Records that were lost, found again where nobody can lose them: the first process of each sandbox and the keeper hold the mount's log,
-//! and behind the log stands a copy of the record.
+//! In: /proc. Out: records that were lost from the run directory. The pid 1 of each sandbox and the keeper hold the mount's log, and a copy
+//! of the record is stored behind the log.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,15 +15,15 @@ use crate::record::{self, Record};
 use crate::records::Records;
 use crate::state;
 
-/// For a keeper's last act: its own copy of the log.
+/// For a keeper's last step: reads the log that it holds.
 pub fn from_own_log(id: &str) -> Option<Record> {
     read(Path::new(&format!("/proc/self/fd/{}", sys::shim::LOG))).filter(|record| record.id == id)
 }
 
-/// Live mounts whose record is gone from this run directory: they are put on record again. `known`: those that are not lost.
+/// Live mounts whose record is gone from this run directory: recorded again. `known`: the records that exist.
 pub fn lost(records: &Records, known: &[Record]) -> Vec<String> {
     let served: HashSet<_> = known.iter().filter(|record| record.init.is_some()).filter_map(|record| record::ids_of(&record.id)).collect();
-    // A slot of ours that has processes and no record: the kernel says so without a look at every process.
+    // A slot that has processes but no record: the kernel tells without a scan of all processes.
     let slots = (0..Ids::SLOTS).map(Ids::of_slot).filter(|ids| !served.contains(ids)).filter(|ids| members::is_anybody(*ids));
     let strays: HashSet<_> = slots.collect();
     if strays.is_empty() {
@@ -33,18 +33,18 @@ pub fn lost(records: &Records, known: &[Record]) -> Vec<String> {
     pids.filter_map(|pid| adopt(records, pid)).collect()
 }
 
-/// If the process is the first of a sandbox of this run directory whose record is gone.
+/// If the process is pid 1 of a sandbox of this run directory whose record is gone.
 fn adopt(records: &Records, pid: i32) -> Option<String> {
     let is_first = fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"shorefast-init\n");
     let log = PathBuf::from(format!("/proc/{pid}/fd/{}", sys::shim::RING));
     let record = read(&log).filter(|_| is_first)?;
     let named = fs::read_link(&log).ok()?;
-    // Of another run directory, it is none of our business. The file's own name is lost, that of its directory is not; and in another
-    // mount namespace the same name can be another directory.
+    // Skip logs of other run directories. The log's name may be gone, its directory's is not; the device is compared too, because in
+    // another mount namespace the same path can be another directory.
     let directory = real_path(records.directory());
     let is_ours = named.parent() == Some(&directory) && device(&log)? == directory.ancestors().find_map(device)?;
     let is_lost = is_ours && record.init == Process::of(pid) && !matches!(records.get(&record.id), Ok(Some(_)));
-    // One that is being made is not lost.
+    // A mount in progress is not lost.
     if !is_lost || records.maker(&record.id).is_some() || state::of(&record).is_none() {
         return None;
     }
@@ -56,7 +56,7 @@ fn device(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().map(|metadata| metadata.dev())
 }
 
-/// Also of a directory that is gone.
+/// Works for a directory that is gone, too.
 fn real_path(directory: &Path) -> PathBuf {
     let parent = directory.parent().and_then(|parent| fs::canonicalize(parent).ok());
     let by_parent = || Some(parent?.join(directory.file_name()?));

@@ -1,4 +1,4 @@
-//! What a caller wants mounted. Every front makes one of these, and nothing else.
+//! What a caller wants mounted. Every front produces this type and passes nothing else to the engine.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,31 +20,31 @@ pub struct Request {
     /// A file or pipe that holds the secret (password, key): read at launch, never before.
     #[serde(with = "text::optional")]
     pub secret: Option<PathBuf>,
-    /// What mount(8) tells its helpers besides options.
+    /// Flags that mount(8) passes to its helpers besides options.
     pub flags: Vec<HelperFlag>,
     pub client: ClientChoice,
-    /// Instead of the definition's image.
+    /// Overrides the definition's image.
     pub image: Option<String>,
-    /// Instead of the definition's container; means mode exec.
+    /// Overrides the definition's container; implies mode exec.
     pub container: Option<String>,
-    /// Instead of the definition's mode.
+    /// Overrides the definition's mode.
     pub mode: Option<Mode>,
     /// A resolv.conf for the client instead of the host's.
     #[serde(with = "text::optional")]
     pub name_servers: Option<PathBuf>,
-    /// The mount namespace in which the target is, if it is not the caller's: the path of a descriptor.
+    /// The target's mount namespace, if it is not the caller's: the path of a descriptor.
     #[serde(with = "text::optional")]
     pub namespace: Option<PathBuf>,
-    /// Where the target is a mount of ours already.
+    /// What to do if the target already has a mount of ours.
     pub existing: Existing,
-    /// From when the image is there.
+    /// Counted from when the image is available.
     pub timeout: Duration,
-    /// For getting the image; without one, it takes as long as it takes.
+    /// For fetching the image; `None`: unlimited.
     pub image_timeout: Option<Duration>,
 }
 
 impl Request {
-    /// With every choice left to the client's definition.
+    /// Leaves every choice to the client's definition.
     pub fn new(source: impl Into<OsString>, target: impl Into<PathBuf>) -> Self {
         Self {
             fstype: None,
@@ -70,7 +70,7 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HelperFlag {
-    /// Unknown options are no errors.
+    /// Unknown options are not errors.
     Sloppy,
     Verbose,
 }
@@ -94,11 +94,11 @@ pub enum ClientChoice {
     File(PathBuf),
 }
 
-/// What to do about a live mount of ours at the target.
+/// What to do if a live mount of ours is at the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Existing {
-    /// Fail, and say whether it is the same mount.
+    /// Fail, and report whether it is the same mount.
     #[default]
     Refuse,
     /// Mount on top of it.

@@ -1,5 +1,5 @@
-//! Secrets of a request: out of the options, into a file that only the client can read. Nothing of
-//! them is ever on a command line of ours, in a record, in a log or in an error.
+//! In: options that hold secrets, and the secret file of a request. Out: files that only the client can read. No secret appears on a
+//! command line of ours, in a record, in a log or in an error.
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,9 @@ use crate::options::Item;
 /// Why a secret cannot be handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The definition says no way.
+    /// The definition has no way to pass a secret.
     NoWay,
-    /// One file, and two secrets for it.
+    /// Two secrets for one file.
     TooMany,
 }
 
@@ -28,8 +28,8 @@ impl Problem {
     }
 }
 
-/// `named`: the file or pipe that the caller named. Each secret among the options becomes the name
-/// of a file, at the same place: helpers read their options in order, and the last one counts.
+/// `named`: the file or pipe that the caller named. Each secret among the options becomes the path of a file, at the same position: helpers
+/// read their options in order, and the last one counts.
 pub fn hand_over(items: Vec<Item>, named: Option<&Path>, definition: &Definition) -> Result<(Vec<Item>, Vec<File>), Problem> {
     let Some(way) = &definition.secret else {
         return if named.is_some() { Err(Problem::NoWay) } else { Ok((items, Vec::new())) };

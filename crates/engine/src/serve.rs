@@ -1,4 +1,4 @@
-//! From a launched client to a mount that it serves.
+//! In: a launched client. Out: a mount that the client serves, or the reason why not.
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ struct Progress {
     helper: Option<Status>,
     probe: Option<Probe>,
     serves: bool,
-    /// Nobody serves the mount any more. The helper may still say why.
+    /// The mount is no longer served. The helper may still report why.
     died: Option<Died>,
 }
 
@@ -34,19 +34,18 @@ struct Died {
     patience: Instant,
 }
 
-/// How long a helper whose mount died may take to say so itself.
+/// How long a helper whose mount died may take to report it and exit.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How long a client that has nothing to wait for takes to its next sign of life.
+/// The usual time to the next event from a client that waits for nothing.
 const SOON: Duration = Duration::from_millis(1);
 const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// How often a client that calls nobody is looked at.
+/// Poll interval for a client that mounts by itself, without calls to us.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Answers the client's calls until its mount is complete: mounted, served, and its helper ended
-/// well. Anything else is an error, by the deadline at the latest. `on_mount` is called for each
-/// mount, while the client goes on.
+/// Answers the client's calls until its mount is complete: mounted, served, and its helper has exited with success. Anything else is an
+/// error, by the deadline at the latest. `on_mount` is called for each mount, while the client goes on.
 pub fn until_complete(
     client: &Client,
     maker: &mut MountSource<'_>,
@@ -61,7 +60,7 @@ pub fn until_complete(
     Ok(())
 }
 
-/// A client that ended between its last sign of life and its release.
+/// A client that ended between its last event and its release.
 pub fn ended_early(context: &ServeContext<'_>) -> Error {
     Error::ClientEnded { said: Diagnostics { helper: last_lines(context), refused: Vec::new() } }
 }
@@ -72,15 +71,15 @@ pub struct ServeContext<'a> {
     pub daemon: Daemon,
     pub deadline: Instant,
     pub allowed: Duration,
-    /// What the client says, for errors.
+    /// The client's output, for errors.
     pub log: &'a Path,
-    /// What it should have called the target.
+    /// The path that the client should have mounted at.
     pub target: &'a Path,
-    /// What runs beside its mounts.
+    /// Services beside its mounts.
     pub services: &'a [Services],
 }
 
-/// What went wrong, before client and kernel were asked what they have to say.
+/// What went wrong, without the helper's output and the broker's refusals.
 enum Failure {
     Helper(Option<i32>, String),
     NothingMounted,
@@ -113,7 +112,7 @@ impl Progress {
         maker.mounted().is_some() && self.serves && helper_done
     }
 
-    /// Waits for the next thing to happen, and lets it happen.
+    /// Waits for the next event and handles it.
     fn advance(&mut self, client: &Client, maker: &mut MountSource<'_>, context: &ServeContext<'_>) -> Result<(), Failure> {
         let until = self.died.as_ref().map_or(context.deadline, |died| died.patience.min(context.deadline));
         let left = until.saturating_duration_since(Instant::now());
@@ -125,7 +124,7 @@ impl Progress {
         }
         let left = if self.is_looked_for(maker, context.daemon) { left.min(LOOK) } else { left };
         let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        // Once it has mounted, it may be at work in two processes until one of them is done: we had better make room for both.
+        // Once it has mounted, two of its processes may be at work until one of them is done: do not spin, leave the CPUs to them.
         let is_alone = maker.mounted().is_none() || self.helper.is_some() || self.serves;
         let (calls, word, probed) = {
             let (listener, control) = (maker.listener(), client.control());
@@ -151,7 +150,7 @@ impl Progress {
                 return Err(Failure::Other(Error::NoServices { problem: failed.problem.clone(), otherwise }));
             }
         } else if word {
-            // Only when no call waits: a helper's last call comes before its end.
+            // Only when no call is pending: a helper's last call comes before its exit.
             self.helper = Some(helper_status(client)?);
         }
         if self.is_looked_for(maker, context.daemon) {
@@ -167,13 +166,13 @@ impl Progress {
         Ok(())
     }
 
-    /// Whether the client mounts by itself, and may have done so by now: one that forks says that it is done.
+    /// Whether the client mounts by itself and may have done so by now: one that forks exits when it is done.
     fn is_looked_for(&self, maker: &MountSource<'_>, daemon: Daemon) -> bool {
         let may_have = daemon == Daemon::Foreground || self.helper.is_some();
         matches!(maker, MountSource::Client(_)) && maker.mounted().is_none() && may_have
     }
 
-    /// Looks whether a new mount is served; a kernel filesystem always is.
+    /// Checks whether a new mount is served; a kernel filesystem always is.
     fn follow(&mut self, maker: &MountSource<'_>, on_mount: &mut impl FnMut(&Mounted) -> Result<(), Error>) -> Result<(), Failure> {
         match maker.mounted() {
             None => {
@@ -245,8 +244,8 @@ impl std::fmt::Display for Status {
     }
 }
 
-/// Asks a FUSE mount for its root's attributes. The answer comes when the client serves, or at once if it died. Until then the process
-/// that asks waits, beyond the reach of signals if the client has taken the question and keeps silent; we do not, and can be killed.
+/// Asks a FUSE mount for its root's attributes. The reply comes when the client serves, or at once if it died. Until then the process that
+/// asks is blocked, uninterruptibly if the client has read the request and does not reply; this process is not, and can be killed.
 #[derive(Debug)]
 struct Probe(Pending<()>);
 
@@ -257,8 +256,8 @@ impl Probe {
 
     fn finish(self) -> std::io::Result<()> {
         match self.0.answer() {
-            // Any answer is an answer, an error of the server included; these are the kernel's:
-            // nobody is there, or nobody who speaks FUSE.
+            // Any reply counts, an error from the server included; these come from the kernel: no server holds the connection, or it does
+            // not speak FUSE.
             Some(Err(errno @ (Errno::NOTCONN | Errno::CONNABORTED | Errno::CONNREFUSED))) => Err(errno.into()),
             Some(_) => Ok(()),
             None => Err(Errno::INTR.into()),

@@ -1,14 +1,14 @@
-//! Daemons that mounts need beside them, run from the client's image: rpcbind and rpc.statd for the locks of NFS version 3, rpc.gssd
-//! for Kerberos.
+//! In: the services that a mount needs. Out: daemons that run beside mounts, from the client's image: rpcbind and rpc.statd for NFS version
+//! 3 locks, rpc.gssd for Kerberos.
 //!
-//! A service is a sandbox without a mount. It starts when a client asks for it for the first time, one for all mounts of this
-//! host; one that the host itself runs is used instead. Its keeper starts it again should it die, and it ends after the last mount
-//! that needs it. What it must remember over restarts is in a directory of its own.
+//! A service is a sandbox without a mount. It starts when a client first asks for it, one instance for all mounts of this host; if the host
+//! itself runs it, that one is used. Its keeper restarts it when it dies, and it is stopped after the last mount that needs it. State that
+//! it must keep across restarts has a directory per service.
 //!
 //! ```text
 //! RUN/services/ID.json      a running service (`record`)
-//! RUN/services.lock         who starts or stops services holds it
-//! RUN/services.watch.lock   who waits for the end of the mounts that need them holds it
+//! RUN/services.lock         held while services are started or stopped
+//! RUN/services.watch.lock   held by the process that waits for the end of the mounts that need them
 //! ROOT/services/CLIENT/NAME what it keeps (`state`)
 //! ```
 
@@ -37,22 +37,22 @@ use crate::records::Records;
 use crate::services::plan::Planned;
 use crate::services::record::Running;
 
-/// The internal commands: one starts a service that is described on stdin, one stops what nobody needs, and one waits until that is so.
+/// The internal commands: start a service described on stdin, stop services that are no longer needed, and wait until that is so.
 pub const START: &str = "__service";
 pub const RELEASE: &str = "__services-unused";
 pub const WATCH: &str = "__services-watch";
 
-/// After the last mount the kernel says good-bye to a service; it should still be there to receive it.
+/// After the last unmount the kernel still sends a service its final requests; it should be running to answer them.
 pub const LINGER: Duration = Duration::from_secs(1);
-/// How long one start may take,
+/// Time limit for one start,
 const START_WITHIN: Duration = Duration::from_secs(20);
-/// and how long a failed one to clean up and say why.
+/// and for a failed one to clean up and report why.
 const EXPLAIN_WITHIN: Duration = Duration::from_secs(5);
-/// A service that dies more often than so many times in so long a time stays dead until it is asked for again.
+/// A service that dies more often than this within this time stays down until it is requested again.
 const DEATHS: usize = 5;
 const DEATHS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Whether this host has what a mount's services need, or runs them itself. Asked before anything is fetched or sent.
+/// Whether this host has the files that a mount's services need, or runs the services itself. Checked before anything is fetched or sent.
 pub fn require(needs: &[Need]) -> Result<(), Error> {
     let missing = needs.iter().find_map(|need| fs::metadata(&need.path).err().map(|source| (need, source)));
     match missing {
@@ -63,7 +63,7 @@ pub fn require(needs: &[Need]) -> Result<(), Error> {
     }
 }
 
-/// For the broker: starts those of these services that it names.
+/// For the broker: starts the services with the given names.
 pub fn starter(records: &Records, services: &[Planned], deadline: Instant) -> impl FnMut(&[String]) -> Result<(), String> {
     move |names| {
         let named = services.iter().filter(|service| names.contains(&service.name));
@@ -71,7 +71,7 @@ pub fn starter(records: &Records, services: &[Planned], deadline: Instant) -> im
     }
 }
 
-/// Makes all of them answer.
+/// Starts all of them that do not answer.
 fn ensure<'a>(records: &Records, services: impl Iterator<Item = &'a Planned>, deadline: Instant) -> Result<(), Error> {
     let _lock = lock(records, deadline)?;
     for service in services {
@@ -89,7 +89,7 @@ fn ensure<'a>(records: &Records, services: impl Iterator<Item = &'a Planned>, de
     Ok(())
 }
 
-/// Dropped: another may take its place. `None`: there is one already.
+/// Dropping it lets another process watch. `None`: there is a watcher already.
 pub fn only_watcher(records: &Records) -> Result<Option<Lock>, Error> {
     let path = records.directory().join("services.watch.lock");
     let fail = |source: std::io::Error| Error::Record { path: path.clone(), source };
@@ -101,23 +101,23 @@ pub fn only_watcher(records: &Records) -> Result<Option<Lock>, Error> {
     }
 }
 
-/// Waits for whoever is starting or stopping services.
+/// Waits for any process that is starting or stopping services.
 pub fn are_running(records: &Records) -> Result<bool, Error> {
     let _lock = lock(records, Instant::now() + START_WITHIN)?;
     Ok(!record::all(records).is_empty())
 }
 
-/// Starts one of our internal commands that nobody waits for. Not by its name: the file that we were started from may have been
-/// replaced by a newer version, or be gone.
+/// Starts one of our internal commands without waiting for it. Through /proc/self/exe: our file may have been replaced by a newer version,
+/// or be gone.
 fn start_unheard(records: &Records, command: &str) {
     let mut child = Command::new("/proc/self/exe");
     child.arg0("shorefast").arg("--run-dir").arg(records.directory()).arg(command).current_dir("/");
-    // Not a part of our caller's session: its end is not theirs.
+    // In another process group: it outlives our caller's session.
     let _ = child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn();
 }
 
-/// What a mount that was just made needs as long as it lives: what its options tell, and who answers the kernel now. As long as
-/// somebody does, the kernel keeps the state of every new NFS 4 mount with Kerberos, also that of `sec=sys`, and will ask again.
+/// The services that a new mount needs as long as it exists: by its options, and by whether rpc.gssd answers now. While it does, the kernel
+/// uses Kerberos to manage the state of every new NFS 4 mount, even with `sec=sys`, and will ask again.
 pub fn used_by(mounted: &Mounted, client: &str, records: &Records) -> Vec<String> {
     let answers = |running: &Running| running.service.client == client && running.service.has_pipes();
     let more = record::all(records).into_iter().filter(answers).map(|running| running.service.name);
@@ -126,10 +126,10 @@ pub fn used_by(mounted: &Mounted, client: &str, records: &Records) -> Vec<String
     names
 }
 
-/// A mount that needs them was made: what the kernel has registered by now must survive rpcbind.
+/// Called after a mount that needs services: what the kernel has registered by now must survive a restart of rpcbind.
 pub fn remember(records: &Records, deadline: Instant) {
-    // Without the lock, what its keeper writes meanwhile about a restart would be lost. If it cannot be had, only a later death of rpcbind
-    // will show it.
+    // Without the lock, a concurrent write by its keeper about a restart would be lost. If the lock cannot be taken, only a later death of
+    // rpcbind shows it.
     let Ok(_lock) = lock(records, deadline) else { return };
     for mut running in record::all(records) {
         let Some(socket) = running.service.socket() else { continue };
@@ -137,13 +137,13 @@ pub fn remember(records: &Records, deadline: Instant) {
             && registered != running.registered
         {
             running.registered = registered;
-            // If it cannot be kept, only a later death of rpcbind will show it.
+            // If it cannot be written, only a later death of rpcbind shows it.
             let _ = running.write(records);
         }
     }
 }
 
-/// After a mount of a client that has services: should nobody need them now, they end, without anybody waiting for it.
+/// Called after a mount of a client that has services: if they are not needed, they are stopped in the background.
 pub fn settle(records: &Records) {
     if record::all(records).iter().all(|running| is_needed(records, running)) {
         return;
@@ -151,7 +151,7 @@ pub fn settle(records: &Records) {
     start_unheard(records, RELEASE);
 }
 
-/// Stops them, if nobody needs them.
+/// Stops services that are not needed.
 pub fn release(records: &Records) {
     if record::all(records).is_empty() {
         return;
@@ -160,7 +160,7 @@ pub fn release(records: &Records) {
     reconcile(records);
 }
 
-/// The same at once, and without what died unseen.
+/// The same without delay, and removes records of services that died unobserved.
 pub fn reconcile(records: &Records) {
     let running = record::all(records);
     if running.is_empty() {
@@ -177,7 +177,7 @@ pub fn is_one(records: &Records, id: &str) -> bool {
     records.service(id).exists()
 }
 
-/// The last act of a service's keeper: the service has ended. If somebody needs it, it starts again.
+/// The last step of a service's keeper: the service has ended. If it is still needed, it is restarted.
 pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
     let _lock = lock(records, Instant::now() + START_WITHIN)?;
     let Some(running) = record::get(records, id) else { return Ok(()) };
@@ -195,13 +195,13 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Somebody who is making a mount may be about to need it.
+/// A mount in progress may be about to need it.
 fn is_needed(records: &Records, running: &Running) -> bool {
     let by_mount = records.all().is_ok_and(|all| all.iter().any(|record| record.uses(&running.service.name)));
     by_mount || records.is_anything_being_made().unwrap_or(true)
 }
 
-/// Ends and removes all that belongs to a service. Its record goes first: its keeper must not start it again.
+/// Ends and removes all that belongs to a service. Its record goes first, so that its keeper does not restart it.
 fn stop(records: &Records, running: &Running) {
     let _ = fs::remove_file(records.service(&running.id));
     if let Some(ids) = crate::record::ids_of(&running.id) {
@@ -212,7 +212,7 @@ fn stop(records: &Records, running: &Running) {
             state::remove_stale_socket(outside);
         }
     }
-    // Somebody else's rpcbind would go on sending others to it.
+    // The host's rpcbind would otherwise keep directing callers to it.
     for (socket, program) in running.service.registers() {
         let _ = rpc::unregister(socket, program);
     }
@@ -220,7 +220,7 @@ fn stop(records: &Records, running: &Running) {
     records.remove(&running.id);
 }
 
-/// In a process of its own: a sandbox is forked by a process that has one thread and nothing else to do.
+/// In a separate process: a sandbox must be forked by a single-threaded process with nothing else to do.
 fn start_apart(records: &Records, service: &Planned, deadline: Instant) -> Result<(), Error> {
     let fail = |problem: String| Error::Service { name: service.name.clone(), problem };
     let description = tempfile(service).map_err(|error| fail(error.to_string()))?;
@@ -274,7 +274,7 @@ fn tempfile(service: &Planned) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Dropped: free.
+/// Dropping it releases the lock.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "closing it is what frees the lock")] File);
 

@@ -1,4 +1,4 @@
-//! From a prepared sandbox to a client that runs, with all that watches it.
+//! In: a prepared sandbox. Out: a running client, with its keeper and the listener for its calls.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -14,21 +14,20 @@ use crate::kill_point::{self, Point};
 use crate::plan::ClientPlan;
 use crate::records::{Begun, Records};
 
-/// Dropped: ended, all of it.
+/// Dropping it ends all of it.
 #[derive(Debug)]
 pub struct Started {
     pub keeper: Keeper,
     pub client: Client,
-    /// Hears the client's calls. `None`: it mounts by itself.
+    /// Receives the client's calls. `None`: it mounts by itself.
     pub listener: Option<OwnedFd>,
-    /// What the client sees.
+    /// The client's mount namespace.
     pub view: View,
     /// The sandbox's mount namespace, by inode.
     pub sandbox: Option<u64>,
 }
 
-/// Starts the client as planned, or without a user namespace where the source's filesystem cannot
-/// show its owners through one.
+/// Starts the client as planned, or without a user namespace where the source's filesystem does not support id-mapped mounts.
 pub fn client(
     assigned: Assigned<'_>,
     plan: &ClientPlan,
@@ -64,8 +63,8 @@ fn start(
         let namespace = sys::call(|| "dup(namespace)".into(), namespace.try_clone()).map_err(Error::Keeper)?;
         View::new(namespace, TARGET.into()).map_err(Error::Broker)
     };
-    // A client that mounts by itself would be faster than we are, and one in a container may be the user who made its root; for any
-    // other there is time while it starts.
+    // Before the launch for a client that mounts by itself, which could win the race, and for one in a container, which may be the user
+    // that owns its root; for any other, this happens while it starts.
     let seen = match spec.identity {
         Identity::HostRoot | Identity::ContainerRoot => Some(look(launching.namespace())?),
         Identity::UserNamespace | Identity::DedicatedUser => None,

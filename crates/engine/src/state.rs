@@ -1,5 +1,5 @@
-//! What has become of a mount, and where it is now. Reads the kernel's tables only: never asks a filesystem anything, so a dead server
-//! cannot hold it up.
+//! In: a record. Out: the state of its mount, and where it is now. Reads the kernel's tables only and never calls a filesystem, so a dead
+//! server cannot block it.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use crate::text;
 #[serde(rename_all = "lowercase")]
 pub enum State {
     Serving,
-    /// Mounted, but nobody serves it.
+    /// Mounted, but not served.
     Dead,
     /// Served, but no longer at its target: unmounted lazily while in use.
     Detached,
@@ -30,12 +30,12 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     pub state: State,
-    /// Where it is attached, as seen in its namespace. `None`: nowhere.
+    /// Its mount point, as seen in its namespace. `None`: not attached.
     #[serde(with = "text::optional")]
     pub place: Option<PathBuf>,
-    /// Something is mounted on it, or below it.
+    /// Another mount is on it, or below it.
     pub covered: bool,
-    /// The mount namespace that it is in, if that is not ours.
+    /// Its mount namespace, if that is not ours.
     pub elsewhere: Option<u64>,
 }
 
@@ -44,11 +44,11 @@ pub fn of(record: &Record) -> Option<State> {
     Look::here().at(record).map(|standing| standing.state)
 }
 
-/// A look at many mounts: what is the same for all of them is asked once.
+/// A query over many mounts: reads the tables once.
 #[derive(Debug)]
 pub struct Look {
     namespace: Option<u64>,
-    /// By id: for kernels whose mounts have no unique one.
+    /// By mount id: for kernels without unique mount ids.
     table: OnceCell<HashMap<u64, Entry>>,
 }
 
@@ -75,7 +75,7 @@ impl Look {
                 }
             }
             (None, Some(init)) if init.is_alive() => State::Detached,
-            // Its keeper lives as long as the filesystem does, also where nobody sees it.
+            // Its keeper lives as long as the filesystem, even where it is not visible.
             (None, None) if is_alive(record.keeper) => State::Detached,
             (None, _) => return None,
         };
@@ -95,7 +95,7 @@ impl Look {
                 Ok(found) => {
                     found.map(|found| Attached { place: Some(found.place), covered: sys::mount::has_children(&mount).unwrap_or(false) })
                 }
-                // An error is no proof that it is gone.
+                // An error does not prove that it is gone.
                 Err(_) => Some(Attached { place: None, covered: false }),
             };
         }
@@ -115,8 +115,7 @@ pub fn own_namespace() -> Option<u64> {
     std::fs::metadata("/proc/thread-self/ns/mnt").ok().map(|namespace| namespace.ino())
 }
 
-/// Does `act` in the mount namespace where the mount was made: a service may have one of its
-/// own. `None`: that namespace is gone.
+/// Runs `act` in the mount namespace in which the mount was made: a systemd service may have a private one. `None`: that namespace is gone.
 pub fn in_its_namespace<T>(record: &Record, act: impl FnOnce() -> T) -> Option<T> {
     if own_namespace()? == record.namespace {
         return Some(act());

@@ -3,8 +3,8 @@
 //! ```text
 //! /run/shorefast/targets/HASH    locked by the process that mounts there; its number is in the file
 //! ```
-//! The lock goes with the process, however that ends. The file is removed by whoever holds the lock, so a file that was locked must be
-//! looked at again: it may have been removed meanwhile, and another may stand in its place.
+//! The lock is released with the process, however it ends. The file is removed by the lock's holder, so after locking it must be checked
+//! again: the file may have been removed meanwhile, and another may be in its place.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -19,17 +19,17 @@ use shorefast_image::Digest;
 
 use crate::error::Error;
 
-/// Dropped: the next may mount there.
+/// Dropping it lets the next call mount there.
 #[derive(Debug)]
 pub struct TargetLock {
     path: PathBuf,
     _file: File,
 }
 
-/// What a killed process takes to let go of its files.
+/// Time for a killed process to close its files.
 const TO_DIE: Duration = Duration::from_secs(1);
 
-/// How often somebody who waits looks again.
+/// Retry interval of a waiting call.
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// `target`: as the kernel names it, in the mount namespace with this inode.
@@ -61,7 +61,7 @@ pub fn take(run_dir: &Path, namespace: u64, target: &Path, deadline: Instant) ->
 
 const DIRECTORY: &str = "targets";
 
-/// Removes files that killed processes left. One of a process that is just being killed may be locked for another moment.
+/// Removes files that killed processes left. A process that is just being killed may hold its lock for another moment.
 pub fn remove_stale(run_dir: &Path) {
     let directory = run_dir.join(DIRECTORY);
     let deadline = Instant::now() + TO_DIE;
@@ -78,7 +78,7 @@ pub fn remove_stale(run_dir: &Path) {
             let _ = fs::remove_file(&path);
         }
     }
-    // Not while there is one in it.
+    // Fails while a file is in it.
     let _ = fs::remove_dir(&directory);
 }
 

@@ -1,10 +1,10 @@
-//! Bytes that are mostly text, for people, in JSON, and back.
+//! Bytes that are mostly text, converted for display and JSON, and back.
 //!
-//! Paths can hold anything but NUL; JSON strings only Unicode. What is not UTF-8, the backslash itself, and what would steer a
-//! terminal is written as a backslash and three octal digits, as /proc/self/mountinfo does.
+//! Paths can hold any byte but NUL; JSON strings only Unicode. Bytes that are not UTF-8, the backslash itself, and terminal control
+//! characters are written as a backslash and three octal digits, as in /proc/self/mountinfo.
 //!
-//! Here is also the only filter for what others wrote ([`printable`]): clients, images, registries and servers have a say in most
-//! of what we show, and none of them may steer the terminal, or add lines that look like ours.
+//! Also the only filter for untrusted text ([`printable`]): clients, images, registries and servers contribute to most of our output, and
+//! none of them may send control sequences to the terminal, or add lines that look like ours.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -31,12 +31,12 @@ fn octal(text: &mut String, bytes: &[u8]) {
     bytes.iter().for_each(|byte| text.push_str(&format!("\\{byte:03o}")));
 }
 
-/// Text of several lines, for a terminal. Also for JSON: what is left in there to be escaped is in strings, and escaped as JSON has it.
+/// Text of several lines, for a terminal. Also safe for JSON: control characters can only occur inside strings, where JSON escapes them.
 pub fn printable(text: &str) -> Cow<'_, str> {
     filtered(text, |character| character != '\n' && character != '\t' && steers_a_terminal(character))
 }
 
-/// What has to stay on its line.
+/// Text that must stay on one line.
 pub fn printable_line(text: &str) -> Cow<'_, str> {
     filtered(text, |character| character != '\t' && steers_a_terminal(character))
 }
@@ -56,8 +56,8 @@ fn filtered(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(filtered)
 }
 
-/// The control characters of ASCII and of Latin 1 (U+009B begins a sequence as ESC [ does), line separators, and what changes the
-/// direction of writing, so that a line reads as another than it is.
+/// The control characters of ASCII and of Latin 1 (U+009B begins a sequence as ESC [ does), line separators, and bidirectional controls,
+/// which can make a line read differently.
 fn steers_a_terminal(character: char) -> bool {
     const DIRECTIONS: [char; 12] = [
         '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}',
@@ -79,7 +79,7 @@ pub fn deserialize<'de, T: From<OsString>, D: Deserializer<'de>>(deserializer: D
     Ok(T::from(OsString::from_vec(unescape(&text))))
 }
 
-/// The same for what may be missing.
+/// The same for optional values.
 pub mod optional {
     use std::ffi::{OsStr, OsString};
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

@@ -1,5 +1,5 @@
-//! Unmounting, bounded in time: polite, then forced, then lazy with the connection cut. Always our mount, never what others have put on it
-//! (`sys::unmount`).
+//! In: a target and a manner. Out: an unmount, bounded in time: polite, then forced, then lazy with the connection aborted. Only ever our
+//! mount, never another one on top of it (`sys::unmount`).
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ use crate::state::{self, Look, Standing};
 pub enum Manner {
     /// A busy mount stays; one that hangs is forced.
     Polite,
-    /// Out of sight at once, gone when nobody uses it.
+    /// Detached at once, gone when no longer in use.
     Lazy,
-    /// Whatever it takes: its users get errors.
+    /// Unmount in any case: its users get errors.
     Force,
 }
 
-/// How it was unmounted in the end.
+/// The way that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -35,15 +35,15 @@ pub enum Way {
     Lazy,
 }
 
-/// How long each way may take, and all of it.
+/// Time limits for each way, and for all of them.
 const POLITE: Duration = Duration::from_secs(3);
 const FORCED: Duration = Duration::from_millis(1500);
 const LAZY: Duration = Duration::from_secs(1);
 const ALTOGETHER: Duration = Duration::from_secs(8);
-/// A client may have data to write back before it ends. Waiting for that, and then forcing it, is over in ten seconds.
+/// A client may have data to write back before it ends. Waiting for that, and then forcing it, takes at most ten seconds.
 const CLIENT_END: Duration = Duration::from_secs(5);
 const CLIENT_END_FORCED: Duration = Duration::from_secs(2);
-/// What the keeper then has to do asks nobody.
+/// The keeper's cleanup after that contacts no server.
 const KEEPER_END: Duration = Duration::from_secs(1);
 
 pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, Error> {
@@ -60,7 +60,7 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
             let _lock = records.lock(&record.id, end);
             state::in_its_namespace(&record, || walk_down(&record, &place, manner, end)).unwrap_or(Ok(Way::Polite))?
         }
-        // Gone already; what is left is its client.
+        // Unmounted already; only its client is left.
         _ => match manner {
             Manner::Polite => Way::Polite,
             Manner::Lazy => Way::Lazy,
@@ -73,7 +73,7 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
     Ok(way)
 }
 
-/// Ends a mount that is being made at `path`: whoever makes it is killed, and what it has started goes with it.
+/// Ends a mount in progress at `path`: its launching process is killed, and everything that it started ends with it.
 fn give_up(records: &Records, path: PathBuf, manner: Manner, end: Instant) -> Result<Way, Error> {
     let at_path = || -> Result<Option<Process>, Error> {
         let underway = records.underway()?;
@@ -93,9 +93,9 @@ fn give_up(records: &Records, path: PathBuf, manner: Manner, end: Instant) -> Re
     }
 }
 
-/// The steps of each manner, gentle ones first, and how long each may take.
+/// The steps of each manner, gentle ones first, with their time limits.
 fn ladder(manner: Manner, record: &Record) -> Vec<(Way, How, Duration)> {
-    // A FUSE connection that was cut has nothing to wait for any more: then the mount is unused, or only to be detached.
+    // An aborted FUSE connection has no pending requests: the mount is either unused, or can only be detached.
     let forced = if record.init.is_some() { How::IfUnused } else { How::Forced };
     match manner {
         Manner::Lazy => vec![(Way::Polite, How::IfUnused, LAZY), (Way::Lazy, How::Detached, LAZY)],
@@ -110,7 +110,7 @@ fn walk_down(record: &Record, place: &Path, manner: Manner, end: Instant) -> Res
     let mount = record.mount.into();
     for (way, how, patience) in ladder(manner, record) {
         if way != Way::Polite && manner != Manner::Lazy && record.init.is_some() {
-            // Whoever waits for the client now gets an error instead.
+            // Processes that wait for the client get an error instead.
             let _ = sys::unmount::abort_fuse(&mount);
         }
         match sys::unmount::unmount(&mount, how, end.min(Instant::now() + patience)) {
@@ -125,7 +125,7 @@ fn walk_down(record: &Record, place: &Path, manner: Manner, end: Instant) -> Res
     Err(Error::UnmountHangs { path: place.to_owned() })
 }
 
-/// Other people's mounts stay. By force, our client ends all the same.
+/// Mounts of others stay. With force, our client ends nevertheless.
 fn covered(record: &Record, place: &Path, manner: Manner) -> Error {
     let describe =
         |entry: sys::mountinfo::Entry| format!("{} ({}) at {}", entry.fstype, entry.source.display(), entry.mount_point.display());
@@ -153,7 +153,7 @@ fn wait_for_client(records: &Records, record: &Record, manner: Manner, end: Inst
             return Err(Error::Lingers { path: PathBuf::from(&record.target), pid });
         }
     }
-    // The keeper does this too; together they leave nothing behind by the time we return.
+    // The keeper does this too; the cleanup is idempotent, and is complete when we return.
     let keeper_deadline = Instant::now() + KEEPER_END;
     while matches!(records.get(&record.id), Ok(Some(_))) {
         if Instant::now() >= keeper_deadline || !record.keeper.is_some_and(|keeper| keeper.is_alive()) {

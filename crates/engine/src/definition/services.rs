@@ -1,4 +1,4 @@
-//! What a client definition says of the daemons beside its mounts.
+//! The `services` key of a client definition: daemons that run beside its mounts.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -9,22 +9,22 @@ use shorefast_sandbox::spec::{Content, File};
 
 use crate::definition::check_provided;
 
-/// Daemons of the client's image that some of its mounts need: one instance for all of them.
+/// Daemons in the client's image that some of its mounts need: one instance for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Services {
-    /// The program by which the client asks for them; inside, ours stands in its place. Without one, they start before the mount.
+    /// The program by which the client starts them; inside the sandbox it is replaced by ours. Without one, they start before the mount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<PathBuf>,
-    /// A mount with one of these options (`x*`: that begins with x) needs them as long as it lives,
+    /// A mount with one of these options (`x*`: any that begins with x) needs them as long as it exists,
     pub used_with: Vec<String>,
     /// unless it has one of these.
     #[serde(default)]
     pub unless: Vec<String>,
-    /// What the caller can do where they do not run.
+    /// What the caller can do on hosts where they cannot run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<String>,
-    /// In the order in which they start.
+    /// In start order.
     pub run: Vec<Service>,
 }
 
@@ -33,28 +33,28 @@ pub struct Services {
 pub struct Service {
     pub name: String,
     pub command: Vec<String>,
-    /// More arguments when it starts again without a reboot in between.
+    /// Additional arguments for a restart within the same boot.
     #[serde(default)]
     pub again: Vec<String>,
-    /// The RPC program that answers when it runs. One that the host runs already is used.
+    /// The RPC program number that answers when it runs. If the host already runs it, that one is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<u32>,
     /// Ports, socket paths, `reserved`, or `rpc_pipefs`.
     #[serde(default)]
     pub binds: Vec<String>,
-    /// Sockets of the host that it gets to see.
+    /// Host sockets that are visible to it.
     #[serde(default)]
     pub sockets: Vec<PathBuf>,
-    /// Files of the host below /etc that it cannot do without: it gets copies of its own.
+    /// Host files below /etc that it requires: it gets private copies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<PathBuf>,
-    /// The same for Kerberos profiles, with all that they include.
+    /// The same for Kerberos profiles, with everything that they include.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<PathBuf>,
-    /// A directory that is kept for it, for good.
+    /// A directory that is kept for it permanently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PathBuf>,
-    /// Directories in there that it expects.
+    /// Subdirectories that it expects there.
     #[serde(default)]
     pub state_directories: Vec<String>,
     /// Files that it needs besides the image's, as in `provide`.
@@ -78,7 +78,7 @@ impl Services {
                 return Err(wrong("a command is needed"));
             }
             if service.program.is_some() == service.answers_the_kernel() {
-                return Err(wrong("`program` says how it is known to run, or `rpc_pipefs` among `binds`"));
+                return Err(wrong("exactly one of `program` and `rpc_pipefs` in `binds` is needed, to tell whether it runs"));
             }
             if !service.state_directories.iter().all(|name| is_name(name)) {
                 return Err(wrong("`state_directories` are plain names"));
@@ -101,7 +101,7 @@ impl Services {
 }
 
 impl Service {
-    /// Those of the host that it cannot do without.
+    /// The host files that it requires.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.copies.iter().chain(&self.profiles)
     }
@@ -111,7 +111,7 @@ impl Service {
     }
 }
 
-/// `111`, `reserved`, `rpc_pipefs`, or `/run/x.sock`, which is the same on the host.
+/// `111`, `reserved`, `rpc_pipefs`, or `/run/x.sock`, which is the same path on the host.
 pub fn grant(text: &str) -> Option<Grant> {
     let path = Path::new(text);
     let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));

@@ -1,10 +1,10 @@
-//! An error on its way to another process.
+//! In: an error. Out: the same as a serializable value for another process.
 
 use crate::difference::Difference;
 use crate::error::{Error, Kind, Step, chain};
 use crate::text;
 
-/// An error as a value, for callers in other processes: nothing of it has to be read from its text.
+/// An error as a value, for callers in other processes: they never have to parse its text.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Failure {
     pub step: Step,
@@ -14,7 +14,7 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The helper's last lines.
     pub helper: Vec<String>,
-    /// Calls of the client that were not performed: by a rule, or by the kernel, in its own words.
+    /// The client's calls that were not performed: refused by a rule or by the kernel, with the reason.
     pub refused: Vec<String>,
     /// For [`Kind::AlreadyDifferent`].
     pub differs: Vec<Difference>,

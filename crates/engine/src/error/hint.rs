@@ -1,4 +1,4 @@
-//! What somebody who sees an error can do about it.
+//! In: an error. Out: one line on what the user can do about it.
 
 use shorefast_broker as broker;
 use shorefast_sandbox as sandbox;
@@ -7,10 +7,10 @@ use shorefast_sys as sys;
 use crate::error::{Diagnostics, Error};
 
 impl Error {
-    /// One line for somebody who can do something about it.
+    /// One line of advice for the user.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::NotRoot => "run it as root; `shorefast mount --dry-run` shows the plan without",
+            Self::NotRoot => "run it as root; `shorefast mount --dry-run` shows the plan without root",
             Self::HostProc { .. } => {
                 "--host-proc and HOSTPROCPATH name the host's /proc as the container sees it; the container must be privileged"
             }
@@ -25,12 +25,12 @@ impl Error {
                 ));
             }
             Self::Definition { .. } | Self::LastGoodInForce { .. } => "docs/CLIENTS.md lists the keys",
-            Self::NoImage { .. } => "add image = \"…\" to the definition, or say --image",
-            Self::NoContainer { .. } => "add container = \"NAME\" or \"KEY=VALUE\" to the definition, or say --container",
+            Self::NoImage { .. } => "add image = \"…\" to the definition, or pass --image",
+            Self::NoContainer { .. } => "add container = \"NAME\" or \"KEY=VALUE\" to the definition, or pass --container",
             Self::Container(error) => error.hint(),
             Self::Sandbox(sandbox::Error::ContainerGone { .. }) => "the container was stopped meanwhile: start it and try again",
             Self::Sandbox(sandbox::Error::OwnersNotMapped { .. }) => {
-                "root's files there would be the client's: use mode container, or say source_access = \"as-root\" if they may be (docs/CLIENTS.md)"
+                "root's files there would belong to the client: use mode container, or allow it with source_access = \"as-root\" (docs/CLIENTS.md)"
             }
             Self::MountProgram { .. } => "mode host needs mount(8) of util-linux or busybox on this host",
             Self::HostMount { why, .. } => {
@@ -44,7 +44,7 @@ impl Error {
             }
             Self::TooManySecrets { .. } => "give it once: with --secret-file, or as an option",
             Self::Sandbox(sandbox::Error::SecretLines { .. }) => {
-                "the file holds the secret alone, such as a password, with or without a newline behind it"
+                "the file must hold only the secret, such as a password, with or without a trailing newline"
             }
             Self::Target { source, .. } => match source.errno() {
                 rustix::io::Errno::NOENT => "create the directory first",
@@ -97,7 +97,7 @@ impl Diagnostics {
         if by(broker::Rule::Type) {
             "if the client is meant to mount that type, add it to kernel_types in its definition"
         } else if by(broker::Rule::Option) {
-            "if that is meant, say it yourself with -o, or list it in kernel_options of the client's definition (docs/CLIENTS.md)"
+            "if that is intended, pass it with -o, or list it in kernel_options of the client's definition (docs/CLIENTS.md)"
         } else if self.refused.iter().any(broker::Refusal::is_missing_filesystem) {
             "this kernel lacks the filesystem: load its module or use another kernel"
         } else if by(broker::Rule::Count) {

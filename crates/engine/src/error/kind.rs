@@ -1,4 +1,4 @@
-//! Errors sorted, for callers that have to decide what to do.
+//! In: an error. Out: its kind and step, for callers that choose an exit code or decide whether to retry.
 
 use shorefast_image as image;
 use shorefast_runtimes as runtimes;
@@ -10,37 +10,37 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The call or the configuration is wrong: trying again is of no use.
+    /// The call or the configuration is wrong: a retry is useless.
     Usage,
     /// The caller is not root.
     Privilege,
-    /// What the call names is not there: a target, a mount, a client for a type, a container.
+    /// Something the call names does not exist: a target, a mount, a client for a type, a container.
     NotFound,
-    /// The target has this very mount already.
+    /// The target already has this same mount.
     AlreadySame,
     /// The target has another mount of ours.
     AlreadyDifferent,
-    /// Something uses or covers what should be changed, or another call is at it.
+    /// What should be changed is in use or covered, or another call is working on it.
     Busy,
-    /// The kernel, or a rule of ours, does not allow it.
+    /// The kernel, or a rule of ours, forbids it.
     Denied,
     /// A login is missing or wrong.
     Credentials,
     /// Not done in time.
     Deadline,
-    /// Ended by whoever had asked for it.
+    /// Cancelled by the caller that requested it.
     Cancelled,
-    /// Somebody does not answer, or ended: it may work later.
+    /// A server or process does not answer, or has ended: a retry may succeed.
     Unavailable,
-    /// The image cannot be had.
+    /// The image cannot be obtained.
     ImageUnavailable,
     /// This kernel or host lacks something.
     Unsupported,
-    /// The client failed, for a reason that only its own words tell.
+    /// The client failed, for a reason that only its output tells.
     Client,
     /// The mount or unmount failed for another reason.
     Failed,
-    /// This machine does not let us work: records, processes, memory.
+    /// This machine prevents the work: records, processes, memory.
     Internal,
 }
 
@@ -99,7 +99,7 @@ impl Error {
     }
 }
 
-/// A step of the pipeline, as the architecture names them.
+/// A step of the pipeline, as named in the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {

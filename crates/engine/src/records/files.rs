@@ -1,4 +1,4 @@
-//! Files that appear whole, in directories that come and go.
+//! Creating files atomically, in directories that may be removed concurrently when empty.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -11,13 +11,13 @@ use crate::error::Error;
 use crate::records::{Records, TRIES, is_on_disk};
 
 impl Records {
-    /// May vanish again at any moment, for being empty.
+    /// May be removed again at any moment, when empty.
     pub(crate) fn make_directory(&self, name: &str) -> io::Result<()> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(self.directory.join(name));
         made.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
     }
 
-    /// A new file, readable by root only. Its directory may just have been removed for being empty.
+    /// A new file, readable by root only. Retries if its directory was just removed for being empty.
     pub(crate) fn create(&self, path: &Path, content: &[u8]) -> io::Result<fs::File> {
         for _ in 0..TRIES {
             match create_complete(path, content) {
@@ -29,8 +29,8 @@ impl Records {
     }
 
     pub(crate) fn remove_empty_directories(&self) {
-        // Only when empty, and made again when needed. Each is tried: another process may have
-        // removed the inner one already.
+        // rmdir removes only empty directories; they are made again when needed. Each is tried: another process may have removed the inner
+        // one already.
         let _ = fs::remove_dir(self.directory.join("starting"));
         let _ = fs::remove_dir(self.directory.join("by-mount"));
         let _ = fs::remove_dir(self.services());
@@ -48,7 +48,7 @@ impl Records {
     }
 }
 
-/// The file appears with its content or not at all, whenever we are killed.
+/// The file appears with its complete content or not at all, even if we are killed.
 fn create_complete(path: &Path, content: &[u8]) -> io::Result<fs::File> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;

@@ -1,5 +1,5 @@
-//! Mounts that are not complete: `starting/SLOT` is there from before the first thing is made until after the last, and names the maker.
-//! What a killed one left behind is found by it.
+//! Unfinished mounts: `starting/SLOT` exists from before the first change to the host until after the last, and names the launching
+//! process. By it the next call finds what a killed one left behind.
 
 use std::cell::RefCell;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::record::{MountId, Record};
 use crate::records::{Records, random};
 use crate::text;
 
-/// A mount that is being made. Dropped: as if it had never been tried.
+/// A mount in progress. Dropping it removes every trace of the attempt.
 #[derive(Debug)]
 pub struct Begun<'a> {
     records: &'a Records,
@@ -30,7 +30,7 @@ pub struct Begun<'a> {
     /// The image that it will run from.
     pub digest: Option<Digest>,
     pub log: OwnedFd,
-    /// Where the last record is found by its mount.
+    /// The mount id under which the last record is indexed.
     indexed: RefCell<Option<MountId>>,
     done: bool,
     /// Until the sandbox's processes are there to be seen by others; it does no harm for longer.
@@ -38,7 +38,7 @@ pub struct Begun<'a> {
 }
 
 impl Begun<'_> {
-    /// From here on, whoever finds the record can clean up or live with the mount.
+    /// From here on the record is enough to clean up after the mount or to keep it.
     pub fn commit(&self, record: &Record) -> Result<(), Error> {
         if let Some(before) = self.indexed.replace(Some(record.mount)).filter(|before| *before != record.mount) {
             self.records.remove_from_index(&self.id, before);
@@ -47,7 +47,7 @@ impl Begun<'_> {
         copied.and_then(|()| self.records.commit(record)).map_err(|source| self.records.error(source))
     }
 
-    /// The mount is complete, and its maker no longer needed.
+    /// The mount is complete; its launching process is no longer needed.
     pub fn finish(mut self) {
         self.done = true;
         self.records.adopt(&self.id);
@@ -62,10 +62,10 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// A mount that is being made, for who wants to see or to end it.
+/// A mount in progress, for listing or cancelling it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Underway {
-    /// As the caller named it, made absolute.
+    /// As given by the caller, made absolute.
     #[serde(with = "text")]
     pub target: PathBuf,
     pub client: String,
@@ -74,10 +74,10 @@ pub struct Underway {
     pub since: u64,
 }
 
-/// In `starting/SLOT`.
+/// The content of `starting/SLOT`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Starting {
-    /// Earlier builds named the file so.
+    /// Missing in files of earlier builds, which are named by the id.
     #[serde(default)]
     id: Option<String>,
     owner: Option<Process>,
@@ -85,7 +85,7 @@ pub(crate) struct Starting {
     digest: Option<Digest>,
     #[serde(default)]
     boot: String,
-    /// What it is for; a service has none.
+    /// The mount being made; none for a service.
     #[serde(default)]
     mount: Option<Underway>,
 }
@@ -152,24 +152,24 @@ impl Records {
         Ok(self.unfinished()?.iter().any(|(_, starting)| starting.as_ref().is_some_and(Starting::is_being_made)))
     }
 
-    /// Mounts whose maker died before it was done.
+    /// Mounts whose launching process died before it was done.
     pub fn abandoned(&self) -> Result<Vec<String>, Error> {
         let dead = |(_, starting): &(String, Option<Starting>)| !starting.as_ref().is_some_and(Starting::is_being_made);
         Ok(self.unfinished()?.into_iter().filter(dead).map(|(id, _)| id).collect())
     }
 
-    /// Who makes or made the mount that is not complete, in this start of the machine.
+    /// The launching process of an unfinished mount of this boot.
     pub fn maker(&self, id: &str) -> Option<Process> {
         let starting = self.begun(id)?;
         starting.owner.filter(|_| starting.boot.is_empty() || starting.boot == sys::process::boot_id())
     }
 
-    /// Whether the mount is being made, or was never completed.
+    /// Whether the mount is in progress, or was never completed.
     pub fn is_unfinished(&self, id: &str) -> bool {
         self.starting(id).exists()
     }
 
-    /// Mounts that somebody is making, with the id that each will have and its maker.
+    /// Mounts in progress, each with its future id and its launching process.
     pub fn underway(&self) -> Result<Vec<(String, Underway, Process)>, Error> {
         let made = |(id, starting): (String, Option<Starting>)| {
             let starting = starting.filter(Starting::is_being_made)?;
@@ -178,23 +178,23 @@ impl Records {
         Ok(self.unfinished()?.into_iter().filter_map(made).collect())
     }
 
-    /// The images of mounts that are not complete, by id.
+    /// The images of unfinished mounts, by id.
     pub fn images_of_unfinished(&self) -> Result<Vec<(String, Digest)>, Error> {
         Ok(self.unfinished()?.into_iter().filter_map(|(id, starting)| Some((id, starting?.digest?))).collect())
     }
 
-    /// The mount is complete: nobody is making it any more.
+    /// Marks the mount as complete.
     pub fn adopt(&self, id: &str) {
         if self.begun(id).is_some() || !id.contains('-') {
             let _ = fs::remove_file(self.starting(id));
         }
     }
 
-    /// What is being made, by id. `None`: the file says nothing that can be understood.
+    /// Unfinished mounts, by id. `None`: the file cannot be parsed.
     pub(crate) fn unfinished(&self) -> Result<Vec<(String, Option<Starting>)>, Error> {
         let names = self.names(&self.directory.join("starting"))?;
         let read = |name: String| match fs::read(self.starting(&name)) {
-            // Gone meanwhile: its maker is done, one way or the other.
+            // Removed meanwhile: its launching process has finished or given up.
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             bytes => {
                 let starting: Option<Starting> = bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -206,7 +206,7 @@ impl Records {
 
     fn begun(&self, id: &str) -> Option<Starting> {
         let starting: Starting = serde_json::from_slice(&fs::read(self.starting(id)).ok()?).ok()?;
-        // Another one may have the slot by now.
+        // The slot may have been taken by another mount since.
         starting.id.as_ref().is_none_or(|other| other == id).then_some(starting)
     }
 

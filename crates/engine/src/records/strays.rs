@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::records::Records;
 
-/// A file that should be a record, and is none.
+/// A file in the place of a record that cannot be read as one.
 #[derive(Clone, Debug)]
 pub struct Unreadable {
     pub path: PathBuf,
@@ -17,7 +17,7 @@ pub struct Unreadable {
 }
 
 impl Records {
-    /// Removes what is left of records that are gone.
+    /// Removes leftovers of records that are gone.
     pub fn remove_strays(&self) -> Result<(), Error> {
         for left in self.stray_logs()?.into_iter().chain(self.stray_entries()?) {
             let _ = fs::remove_file(left);
@@ -28,7 +28,7 @@ impl Records {
 
     /// Logs that belong to no mount.
     fn stray_logs(&self) -> Result<Vec<PathBuf>, Error> {
-        // Logs first: one that is made meanwhile is not among them.
+        // Logs first: a log created meanwhile is not in this list.
         let names = self.names(&self.directory)?;
         let (unfinished, services) = (self.unfinished()?, self.names(&self.services())?);
         let records: HashSet<_> = names.iter().chain(&services).filter_map(|name| name.strip_suffix(".json")).collect();
@@ -37,19 +37,19 @@ impl Records {
         Ok(known.map(|id| self.log(id)).collect())
     }
 
-    /// Entries of the index whose record is gone: they are hard links to it.
+    /// Index entries whose record is gone: they are hard links to it.
     fn stray_entries(&self) -> Result<Vec<PathBuf>, Error> {
         let files = |directory: &Path| match fs::read_dir(directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             entries => entries.and_then(|entries| entries.collect::<io::Result<Vec<_>>>()).map_err(|error| self.error(error)),
         };
-        // The index first: a record is in its place before it is in the index.
+        // The index first: a record is written before it is indexed.
         let index = files(&self.directory.join("by-mount"))?;
         let records: HashSet<_> = files(&self.directory)?.iter().map(DirEntryExt::ino).collect();
         Ok(index.iter().filter(|entry| !records.contains(&entry.ino())).map(fs::DirEntry::path).collect())
     }
 
-    /// Puts an unreadable record where it disturbs nobody, for whoever wants to look at it.
+    /// Moves an unreadable record out of the way, for inspection.
     pub fn set_aside(&self, unreadable: &Unreadable) -> io::Result<PathBuf> {
         let place = self.directory.join("unreadable");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
@@ -58,7 +58,7 @@ impl Records {
         Ok(aside)
     }
 
-    /// What was set aside before.
+    /// Unreadable records that were moved earlier.
     pub fn aside(&self) -> Vec<PathBuf> {
         let place = self.directory.join("unreadable");
         self.names(&place).unwrap_or_default().into_iter().map(|name| place.join(name)).collect()

@@ -1,5 +1,5 @@
-//! The kernel's requests for RPC credentials, which come through pipes in rpc_pipefs: whether somebody answers them, and who opens
-//! them for a service that may not.
+//! The kernel's requests for RPC credentials, which come through pipes in rpc_pipefs. Out: whether a daemon answers them, and the process
+//! that opens them for a service without the permission to.
 
 use std::fs;
 use std::io;
@@ -16,17 +16,17 @@ use shorefast_sys as sys;
 
 use crate::process::Process;
 
-/// The internal command that opens pipes for a service, whose calls are heard at its stdin.
+/// The internal command that opens pipes for a service; the service's calls arrive at its stdin.
 pub const SERVICE_BROKER: &str = "__pipes";
 
-/// Who holds this pipe open is taken by the kernel for one who answers.
+/// The kernel treats the holder of this pipe as rpc.gssd.
 const SIGN: &str = "gssd/clntXX/gssd";
-/// The one program that there is for it.
+/// The only program for it.
 const ANSWERER: &[u8] = b"rpc.gssd\n";
 
-/// Whether somebody answers on this host, whoever runs it.
+/// Whether an rpc.gssd runs on this host, ours or the host's.
 pub fn are_answered() -> bool {
-    // Nobody sees this one; all of one network are the same filesystem.
+    // A detached mount; all mounts of one network namespace are the same filesystem.
     let Ok(pipes) = sys::mount::new_filesystem("rpc_pipefs", &[], MountAttrFlags::MOUNT_ATTR_NOSUID) else { return false };
     let Some(sign) = identity(pipes.as_fd(), Path::new(SIGN), AtFlags::SYMLINK_NOFOLLOW) else { return false };
     let Ok(processes) = fs::read_dir("/proc") else { return false };
@@ -41,24 +41,24 @@ fn holds(process: &Path, file: Identity) -> bool {
 
 type Identity = (u32, u32, u64);
 
-/// Asks no server: what others hold open can be anything.
+/// STATX_DONT_SYNC: contacts no server, as descriptors of other processes can be anything.
 fn identity(directory: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> Option<Identity> {
     let stat = rustix::fs::statx(directory, path, flags | AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
     Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
 }
 
-/// From here on somebody else hears the service's calls, as long as it lives.
+/// Hands the service's calls to a separate process for the rest of its life.
 pub fn keep_open(listener: OwnedFd, user: u32) -> io::Result<Process> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("shorefast").args([SERVICE_BROKER, &user.to_string()]).stdin(listener).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.current_dir("/").spawn()?;
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-    Process::of(pid).ok_or_else(|| io::Error::other("who opens its pipes ended at once"))
+    Process::of(pid).ok_or_else(|| io::Error::other("the process that opens its pipes exited at once"))
 }
 
 /// The body of [`SERVICE_BROKER`]. Ends with the service.
 pub fn open_for(user: u32, listener: OwnedFd) -> Result<(), shorefast_broker::Error> {
-    // No signal of the caller's terminal arrives here.
+    // Detaches from the caller's terminal and its signals.
     let _ = rustix::process::setsid();
     let mut service_broker = ServiceBroker::new(listener, &[Grant::Pipes], user);
     loop {

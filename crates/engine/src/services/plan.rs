@@ -1,4 +1,4 @@
-//! A client's services as they will run: a value that says everything, and that is kept to start them again.
+//! In: a client's services and its image. Out: a value that describes how they run, and that is kept to restart them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Iden
 use crate::definition::{self, Service, Services};
 use crate::services::{pipes, rpc};
 
-/// Where the kernel's pipes are inside.
+/// Where rpc_pipefs is mounted inside.
 const RPC_PIPEFS: &str = "/run/rpc_pipefs";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Planned {
     pub digest: Option<Digest>,
     command: Vec<String>,
     again: Vec<String>,
-    /// None: it answers the kernel.
+    /// None: it answers the kernel's requests in rpc_pipefs.
     pub program: Option<u32>,
     #[serde(alias = "doors")]
     pub grants: Vec<Grant>,
@@ -36,7 +36,7 @@ pub struct Planned {
     pub profiles: Vec<PathBuf>,
 }
 
-/// What a service keeps.
+/// A directory that a service keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     pub outside: PathBuf,
@@ -44,14 +44,14 @@ pub struct Kept {
     pub directories: Vec<String>,
 }
 
-/// Whether the host was started anew since the service ran last.
+/// Whether the host was rebooted since the service ran last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
     Same,
     New,
 }
 
-/// `rootfs`: of the image that they are in. `root`: below which services keep their things.
+/// `rootfs`: of the image that contains them. `root`: below which services keep their state.
 pub fn make(services: &[Services], rootfs: Option<&Path>, client: &str, digest: Option<Digest>, root: &Path) -> Vec<Planned> {
     let planned = |service: &Service, rootfs: &Path| Planned {
         client: client.to_owned(),
@@ -79,27 +79,27 @@ pub fn make(services: &[Services], rootfs: Option<&Path>, client: &str, digest: 
 }
 
 impl Planned {
-    /// Whether it runs, whoever runs it.
+    /// Whether it runs, ours or the host's.
     pub fn answers(&self) -> bool {
         self.program.map_or_else(pipes::are_answered, rpc::answers)
     }
 
-    /// Whether it needs somebody as long as it lives who opens the kernel's pipes for it.
+    /// Whether it needs a broker as long as it lives, to open the kernel's pipes.
     pub fn has_pipes(&self) -> bool {
         self.grants.contains(&Grant::Pipes)
     }
 
-    /// What it answers the kernel counts in the user namespace of who writes it: that has to be the host's.
+    /// The kernel interprets its answers in the user namespace of the writer: that has to be the host's.
     pub fn identity(&self) -> Identity {
         if self.has_pipes() { Identity::DedicatedUser } else { Identity::UserNamespace }
     }
 
-    /// Where it tells others of itself.
+    /// Where it registers itself.
     pub fn registers(&self) -> impl Iterator<Item = (&Path, u32)> {
         self.sockets.iter().filter_map(|socket| self.program.map(|program| (socket.as_path(), program)))
     }
 
-    /// `profiles`: those that it has, as they were read.
+    /// `profiles`: the content of its Kerberos profiles.
     pub fn spec(&self, boot: Boot, profiles: Vec<String>) -> Spec {
         let more = if boot == Boot::Same { self.again.as_slice() } else { &[] };
         let text = |(path, text): &(PathBuf, String)| File { inside: path.clone(), content: Content::Text(text.clone()) };
@@ -127,7 +127,7 @@ impl Planned {
         }
     }
 
-    /// The socket that it listens at for this host.
+    /// The socket on this host at which it listens.
     pub fn socket(&self) -> Option<&Path> {
         self.grants.iter().find_map(|grant| match grant {
             Grant::Socket { outside, .. } => Some(outside.as_path()),

@@ -1,10 +1,11 @@
-//! A Kerberos profile of the host (krb5.conf) as one text: what it includes stands in files and directories that a service does not see.
+//! In: a Kerberos profile of the host (krb5.conf). Out: one text with all includes resolved: the included files are not visible to a
+//! service.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A profile that includes itself ends, too.
+/// Ends the recursion of a profile that includes itself.
 const DEPTH: usize = 8;
 const LIMIT: usize = 1 << 20;
 
@@ -18,9 +19,9 @@ fn append(path: &Path, depth: usize, text: &mut String) -> io::Result<()> {
     let fail = |error: io::Error| io::Error::new(error.kind(), format!("cannot read {path:?}: {error}"));
     let content = fs::read_to_string(path).map_err(fail)?;
     if depth == 0 || text.len() + content.len() > LIMIT {
-        return Err(fail(io::Error::other("too much is included")));
+        return Err(fail(io::Error::other("includes are nested too deeply, or exceed 1 MiB")));
     }
-    // What is included has sections of its own; after it, ours goes on.
+    // An included file has its own sections; after it, ours continues.
     let mut section = None;
     for line in content.lines() {
         match Line::of(line) {
@@ -57,7 +58,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// In order, and only those whose names are for it (krb5.conf(5)).
+/// Sorted, and only files with the names that krb5.conf(5) allows.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let counts = |name: &str| is_plain(name) || (name.ends_with(".conf") && !name.starts_with('.'));

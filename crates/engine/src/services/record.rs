@@ -1,4 +1,4 @@
-//! One small file per running service.
+//! Records of running services, one small file each.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use crate::services::rpc::Registration;
 pub struct Running {
     pub id: String,
     pub service: Planned,
-    /// The sandbox's first process.
+    /// The sandbox's pid 1.
     pub process: Process,
     pub keeper: Option<Process>,
-    /// Who opens pipes for it.
+    /// The process that opens pipes for it.
     #[serde(default)]
     #[serde(alias = "doorman")]
     pub service_broker: Option<Process>,
@@ -26,12 +26,12 @@ pub struct Running {
     /// When it died before, in seconds since 1970.
     #[serde(default)]
     pub deaths: Vec<u64>,
-    /// What others registered with it, if it is a list of that kind.
+    /// Registrations of others with it, if it is rpcbind.
     #[serde(default)]
     pub registered: Vec<Registration>,
 }
 
-/// In the order of their start.
+/// In start order.
 pub fn all(records: &Records) -> Vec<Running> {
     let Ok(entries) = fs::read_dir(records.services()) else { return Vec::new() };
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".json").map(str::to_owned));
@@ -40,7 +40,7 @@ pub fn all(records: &Records) -> Vec<Running> {
     running
 }
 
-/// One that vanishes while we read is not there.
+/// A record that vanishes during the read is `None`.
 pub fn get(records: &Records, id: &str) -> Option<Running> {
     serde_json::from_slice(&fs::read(records.service(id)).ok()?).ok()
 }
@@ -48,19 +48,19 @@ pub fn get(records: &Records, id: &str) -> Option<Running> {
 impl Running {
     pub fn write(&self, records: &Records) -> io::Result<()> {
         let path = records.service(&self.id);
-        // Of its own: two processes may write at once.
+        // A name per process: two processes may write at once.
         let new = path.with_extension(format!("{}.new", std::process::id()));
         fs::create_dir_all(records.services())?;
         fs::write(&new, serde_json::to_vec(self)?)?;
         fs::rename(new, path)
     }
 
-    /// Whether it can do all that it is there for.
+    /// Whether all its processes are alive.
     pub fn is_whole(&self) -> bool {
         self.process.is_alive() && self.service_broker.is_none_or(|service_broker| service_broker.is_alive())
     }
 
-    /// The deaths that count, this one included.
+    /// The recent deaths, this one included.
     pub fn deaths_with_this(&self, within: Duration) -> Vec<u64> {
         let now = now();
         self.deaths.iter().copied().chain([now]).filter(|at| at + within.as_secs() >= now).collect()

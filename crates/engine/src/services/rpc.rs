@@ -1,4 +1,4 @@
-//! As much of ONC RPC as it takes to ask whether a service answers, and to read and repair rpcbind's list (RFC 5531, RFC 1833).
+//! The subset of ONC RPC that is needed to check whether a service answers, and to read and repair rpcbind's list (RFC 5531, RFC 1833).
 
 use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 pub const RPCBIND: u32 = 100_000;
 const RPCBIND_PORT: u16 = 111;
 
-/// Everybody whom we ask is on this host.
+/// All servers asked are on this host.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A line of rpcbind's list.
+/// An entry of rpcbind's list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
     pub program: u32,
@@ -24,7 +24,7 @@ pub struct Registration {
     pub owner: String,
 }
 
-/// Whether the program answers on this host, whoever runs it.
+/// Whether the program answers on this host, ours or the host's.
 pub fn answers(program: u32) -> bool {
     let port = if program == RPCBIND { Ok(RPCBIND_PORT) } else { port_of(program) };
     let version = if program == RPCBIND { 2 } else { 1 };
@@ -63,7 +63,7 @@ pub fn register(socket: &Path, registration: &Registration) -> Result<()> {
     call_unix(socket, SET, &registration.written()).map(drop)
 }
 
-/// Takes every line of a program off the list.
+/// Removes every entry of a program from the list.
 pub fn unregister(socket: &Path, program: u32) -> Result<()> {
     const UNSET: u32 = 2;
     for line in registrations(socket)?.into_iter().filter(|line| line.program == program) {
@@ -85,7 +85,7 @@ struct Call<'a> {
     arguments: &'a [u8],
 }
 
-/// Nobody else shares our sockets, so that one number will do.
+/// Our sockets are not shared, so one transaction id is enough.
 const ID: u32 = 0x5f52_5043;
 
 impl Call<'_> {
@@ -108,7 +108,7 @@ fn call_udp(port: u16, call: &Call<'_>) -> Result<Vec<u8>> {
 
 /// To rpcbind, version 4, as root of this host.
 fn call_unix(socket: &Path, procedure: u32, arguments: &[u8]) -> Result<Vec<u8>> {
-    /// The list of a host with hundreds of programs.
+    /// Enough for the list of a host with hundreds of programs.
     const LIMIT: u32 = 1 << 20;
     const LAST: u32 = 1 << 31;
     let mut stream = UnixStream::connect(socket)?;
@@ -134,7 +134,7 @@ fn call_unix(socket: &Path, procedure: u32, arguments: &[u8]) -> Result<Vec<u8>>
     }
 }
 
-/// What follows the head of a reply, if it is ours and good.
+/// The result that follows the header of a reply, if the reply is to our call and accepted.
 fn accepted(reply: &[u8]) -> Result<Vec<u8>> {
     let mut reader = Reader(reply);
     let (id, kind, status, _flavour) = (reader.word()?, reader.word()?, reader.word()?, reader.word()?);
@@ -144,7 +144,7 @@ fn accepted(reply: &[u8]) -> Result<Vec<u8>> {
 }
 
 fn garbled() -> Error {
-    Error::new(ErrorKind::InvalidData, "an RPC reply that says no, or nothing")
+    Error::new(ErrorKind::InvalidData, "the RPC reply is a rejection or malformed")
 }
 
 fn words(words: &[u32]) -> Vec<u8> {

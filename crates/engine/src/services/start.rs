@@ -1,4 +1,4 @@
-//! From a planned service to one that answers, in a process that does nothing else.
+//! In: a planned service. Out: a running one that answers. Runs in a separate process.
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::services::plan::{Boot, Planned};
 use crate::services::record::{self, Running};
 use crate::services::{pipes, profile, rpc, state};
 
-/// Starts it and writes its record: from then on its keeper looks after it. `deaths`: when it died before.
+/// Starts it and writes its record: from then on its keeper supervises it. `deaths`: when it died before.
 pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Instant) -> Result<Running, Error> {
     let begun = records.begin(service.digest.as_ref(), None, deadline)?;
     let boot = prepare(records, service, &begun)?;
@@ -62,7 +62,7 @@ pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Ins
     Ok(running)
 }
 
-/// What has to be there before it runs.
+/// Prepares what it needs before it runs.
 fn prepare(records: &Records, service: &Planned, begun: &Begun<'_>) -> Result<Boot, Error> {
     let owner = begun.ids.client(service.identity());
     let fail = |error: std::io::Error| failed(service, error.to_string());
@@ -73,20 +73,20 @@ fn prepare(records: &Records, service: &Planned, begun: &Begun<'_>) -> Result<Bo
     }
     let ours = record::all(records);
     for socket in &service.sockets {
-        // Ours is for root and for those that we show it to; the host's own is for everybody.
+        // Our rpcbind's socket is for root and for the sandboxes that we give it to; the host's is open to all.
         if ours.iter().any(|running| running.service.socket() == Some(socket.as_path())) {
             std::os::unix::fs::lchown(socket, Some(owner), None).map_err(fail)?;
         }
     }
     for (socket, program) in service.registers() {
-        // What it was called before it died would be in its way.
+        // A stale registration of its predecessor would make its own fail.
         let _ = rpc::unregister(socket, program);
     }
     let Some(kept) = &service.state else { return Ok(Boot::New) };
     state::prepare(kept, owner).and_then(|()| state::boot(kept)).map_err(fail)
 }
 
-/// Lets it in where it may be until it answers.
+/// Answers its bind(2) calls until it answers as a service.
 fn until_it_answers(
     service: &Planned,
     client: &Client,
@@ -108,7 +108,7 @@ fn until_it_answers(
         } else if ended || Instant::now() >= deadline {
             return Err(failed(service, explain(service_broker, log, if ended { "it ended" } else { "it does not answer" })));
         } else if let Some(port) = service_broker.taken {
-            return Err(failed(service, format!("somebody else has port {port}, who does not answer as it would")));
+            return Err(failed(service, format!("port {port} is held by another program that does not speak this protocol")));
         } else if service.answers() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What a service keeps over restarts: a directory of its own, given to whichever ids its sandbox has this time.
+//! State that a service keeps across restarts: a directory per service, chowned to the uid that its sandbox has this time.
 
 use std::fs;
 use std::io;
@@ -12,13 +12,13 @@ use rustix::io::Errno;
 
 use crate::services::plan::{Boot, Kept};
 
-/// Beside the directory: which boot of this host it was used in last.
+/// Next to the directory: the boot id of its last use.
 const BOOT: &str = ".boot";
 
-/// Makes what is not there yet, and gives all of it to `owner`.
+/// Creates what is missing, and chowns all of it to `owner`.
 ///
-/// What is in there was written by a daemon that is trusted with nothing, and that may still run: everything below is opened in the
-/// directory that is held, no link is followed, and what is given away is what was opened.
+/// The content was written by an untrusted daemon that may still run: everything below is opened relative to the directory descriptor,
+/// without following links, and chown applies to the descriptor that was opened (no TOCTOU).
 pub fn prepare(kept: &Kept, owner: u32) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&kept.outside)?;
     let top = rustix::fs::open(&kept.outside, DIRECTORY, Mode::empty())?;
@@ -52,14 +52,14 @@ fn give(directory: &OwnedFd, owner: u32, depth: u32) -> io::Result<()> {
         let path_only = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let given = match rustix::fs::openat(directory, name, DIRECTORY, Mode::empty()) {
             Ok(below) => give(&below, owner, depth - 1),
-            // A link is given away itself.
+            // For a symlink, the link itself is chowned.
             Err(Errno::NOTDIR | Errno::LOOP) => {
                 rustix::fs::openat(directory, name, path_only, Mode::empty()).map_err(io::Error::from).and_then(|file| chown(&file, owner))
             }
             Err(errno) => Err(errno.into()),
         };
         match given {
-            // The daemon has removed it meanwhile.
+            // Removed by the daemon meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result?,
         }
@@ -72,7 +72,7 @@ fn chown(opened: &OwnedFd, owner: u32) -> io::Result<()> {
     Ok(rustix::fs::chownat(opened, c"", user, group, AtFlags::EMPTY_PATH)?)
 }
 
-/// Whether this is the first use since the host started. From now on it is not.
+/// Whether this is the first use since boot. Records the use.
 pub fn boot(kept: &Kept) -> io::Result<Boot> {
     let now = fs::read("/proc/sys/kernel/random/boot_id")?;
     let mut note = kept.outside.clone().into_os_string();
@@ -84,7 +84,7 @@ pub fn boot(kept: &Kept) -> io::Result<Boot> {
     Ok(Boot::New)
 }
 
-/// A socket that nobody listens at keeps the next one from being made.
+/// A socket without a listener makes the next bind(2) fail.
 pub fn remove_stale_socket(path: &Path) {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err() {
@@ -117,7 +117,7 @@ mod tests {
         serde_json::from_value(serde_json::json!({ "outside": outside, "inside": "/x", "directories": ["sm/below"] })).unwrap()
     }
 
-    /// To give a file away changes its ctime, also for whoever has it already.
+    /// chown changes the ctime, even if the owner stays the same.
     fn changed(path: &Path) -> (i64, i64) {
         let metadata = fs::symlink_metadata(path).unwrap();
         (metadata.ctime(), metadata.ctime_nsec())
