@@ -1,4 +1,4 @@
-//! One client's calls, from the first to the last.
+//! In: the mount and umount calls of one client, from first to last. Out: an answer to each, and the client's mount.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -30,19 +30,19 @@ pub struct Broker<'a> {
     services_failed: Option<ServicesFailed>,
 }
 
-/// Services that do not run.
+/// Services that failed to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicesFailed {
     pub names: Vec<String>,
     pub problem: String,
 }
 
-/// Starts those of the client's services that it is given the names of, or says why not.
+/// Starts the client's services with the given names, or returns why not.
 pub type StartServices<'a> = dyn FnMut(&[String]) -> Result<(), String> + 'a;
 
 struct Services<'a> {
     start: &'a mut StartServices<'a>,
-    /// Once each: a client that asks again gets no other answer.
+    /// Each is started once: a client that asks again gets the same answer.
     started: Vec<String>,
 }
 
@@ -52,16 +52,16 @@ impl std::fmt::Debug for Services<'_> {
     }
 }
 
-/// The client's mount: nobody on the host sees it yet. Dropped: never will, and whoever waits for an answer of it gets an error.
+/// The client's mount, not yet visible on the host. Dropping it discards the mount; processes that wait for a reply from it get an error.
 #[derive(Debug)]
 pub struct Mounted {
     pub mount: OwnedFd,
     pub identity: Identity,
     pub fstype: String,
     pub source: Vec<u8>,
-    /// Served by the client, in contrast to a kernel filesystem, which outlives it.
+    /// Served by the client, unlike a kernel filesystem, which outlives it.
     pub is_fuse: bool,
-    /// Those of the client's services that it needs as long as it lives.
+    /// Those of the client's services that it needs as long as it exists.
     pub services: Vec<String>,
     pub(crate) kept: bool,
 }
@@ -75,29 +75,29 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         if self.is_fuse && !self.kept {
-            // A client whose processes wait for each other in its own mount cannot be killed, and those that look into its memory wait
-            // for its files. The mount is still held here, so this number is not somebody else's connection by now.
+            // A client whose processes wait for each other in their own mount cannot be killed, and readers of its memory wait for its
+            // files. The mount is still held here, so the device number cannot have been reused by another connection.
             let _ = sys::unmount::abort_connection(self.identity.minor);
         }
     }
 }
 
-/// A client that floods us with bad calls must not fill our memory with reasons.
+/// Bounds the memory that a flood of bad calls can take.
 const REMEMBERED_REFUSALS: usize = 16;
 
 impl<'a> Broker<'a> {
-    /// `deadline`: until then a server may take to answer the kernel.
+    /// `deadline`: how long a server may take to answer the kernel.
     pub fn new(listener: OwnedFd, policy: &'a Policy, view: View, deadline: Instant) -> Self {
         Self { listener, policy, view, deadline, made: 0, mounted: None, refused: Vec::new(), services: None, services_failed: None }
     }
 
-    /// Who is told to start the client's services.
+    /// Sets the function that starts the client's services.
     pub fn with_services(mut self, start: &'a mut StartServices<'a>) -> Self {
         self.services = Some(Services { start, started: Vec::new() });
         self
     }
 
-    /// Readable when a call waits.
+    /// Readable when a call is pending.
     pub fn listener(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
@@ -106,7 +106,7 @@ impl<'a> Broker<'a> {
         self.mounted.as_ref()
     }
 
-    /// Takes the mount out of the client's sight.
+    /// Detaches the mount in the client's namespace.
     pub fn hide(&self) -> Result<(), Error> {
         self.view.hide().map_err(Error::View)
     }
@@ -116,17 +116,17 @@ impl<'a> Broker<'a> {
         self.mounted.iter_mut().for_each(Mounted::keep);
     }
 
-    /// What was not performed, oldest first.
+    /// The calls that were not performed, oldest first.
     pub fn refused(&self) -> &[Refusal] {
         &self.refused
     }
 
-    /// Why services do not run that the client needs. It cannot mount what it wants without them.
+    /// Why services that the client needs do not run. It cannot mount without them.
     pub fn services_failed(&self) -> Option<&ServicesFailed> {
         self.services_failed.as_ref()
     }
 
-    /// Takes one waiting call and answers it.
+    /// Receives one pending call and answers it.
     pub fn answer_next(&mut self) -> Result<(), Error> {
         let Some(notification) = seccomp::receive(self.listener.as_fd()).map_err(Error::Receive)? else {
             return Ok(());
@@ -141,15 +141,14 @@ impl<'a> Broker<'a> {
         }
         let heard = seccomp::answer(self.listener.as_fd(), notification.id, answer).map_err(Error::Answer)?;
         if heard == Heard::Gone && answer.is_ok() {
-            // Killed between our work and our answer: nobody knows of this mount, so it must not be.
+            // Killed between our work and our answer: the client never learned of this mount, so it is undone.
             self.roll_back();
         }
         Ok(())
     }
 
-    /// While the client serves a mount, its memory is not touched: it could be a file of its own
-    /// filesystem, and reading it would wait for an answer that never comes. The registers say
-    /// enough: a second mount is refused, and whatever it unmounts, it has only this one.
+    /// While the client serves a mount, its memory is not read: it could be mapped from its own filesystem, and the read would wait for a
+    /// reply that never comes. The registers are enough: a second mount is refused, and an unmount can only mean this one.
     fn answer_unread(&mut self, notification: &Notification) -> Result<(), Refusal> {
         if notification.number != libc::SYS_umount2 {
             return Err(Refusal::by_rule(Rule::Count, Errno::BUSY, "the client mounted a second time"));
@@ -249,8 +248,7 @@ impl<'a> Broker<'a> {
     }
 }
 
-/// libmount asks whether umount2 knows a flag by passing it with nonsense: like the kernel, refuse
-/// unknown bits.
+/// libmount probes whether umount2 knows a flag by passing it with invalid arguments: like the kernel, refuse unknown bits.
 fn check_umount_flags(flags: u64) -> Result<(), Refusal> {
     let known = libc::MNT_FORCE | libc::MNT_DETACH | libc::MNT_EXPIRE | libc::UMOUNT_NOFOLLOW;
     if flags & !(known as u64) == 0 { Ok(()) } else { Err(Refusal::policy(Errno::INVAL, format!("unknown umount flags {flags:#x}"))) }

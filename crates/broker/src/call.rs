@@ -1,4 +1,4 @@
-//! The two calls that reach us, decoded from copied memory.
+//! In: a notification and a copy of the client's memory. Out: a decoded mount(2) or umount2(2) call.
 
 use rustix::io::Errno;
 use shorefast_sys::seccomp::Notification;
@@ -6,7 +6,7 @@ use shorefast_sys::seccomp::Notification;
 use crate::error::Refusal;
 use crate::memory::Memory;
 
-/// The kernel's own limits: PATH_MAX for strings, one page for data.
+/// The kernel's limits: PATH_MAX for strings, one page for data.
 const LIMIT: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +47,14 @@ fn copy<const N: usize>(memory: &Memory, addresses: [u64; N]) -> Result<[Result<
     Ok(strings.map(|string| string.map_err(unreadable)))
 }
 
-/// A NULL pointer is nothing.
+/// A NULL pointer is an empty string.
 fn optional(address: u64, string: Result<Vec<u8>, Refusal>) -> Result<Vec<u8>, Refusal> {
     if address == 0 { Ok(Vec::new()) } else { string }
 }
 
 fn unreadable(errno: Errno) -> Refusal {
     if errno == Errno::TIMEDOUT {
-        return Refusal::policy(errno, "the client's arguments are in memory that does not arrive");
+        return Refusal::policy(errno, "the client's arguments are in memory that cannot be read in time");
     }
     Refusal::policy(errno, "the client passed a pointer that cannot be read as a string")
 }

@@ -1,9 +1,9 @@
-//! What can go wrong between a call and its answer.
+//! Errors of the broker, and refusals of calls.
 
 use rustix::io::Errno;
 use shorefast_sys as sys;
 
-/// The broker itself cannot go on. What the client did wrong is a [`Refusal`], not an error.
+/// The broker itself cannot continue. A mistake of the client is a [`Refusal`], not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot look into the sandbox's mount namespace")]
@@ -16,7 +16,7 @@ pub enum Error {
     Answer(#[source] sys::Error),
 }
 
-/// Why a call was not performed: the client hears the errno, the user the reason.
+/// Why a call was not performed: the client gets the errno, the user the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refusal {
@@ -25,17 +25,17 @@ pub struct Refusal {
     pub by: By,
 }
 
-/// Who said no.
+/// The origin of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     Policy(Rule),
-    /// It tried and failed.
+    /// The call was made and failed.
     Kernel,
-    /// Nobody: the kernel still waited for the server when the time was over.
+    /// The kernel was still waiting for the server at the deadline.
     Silence,
 }
 
-/// Which rule of the policy, where a definition could allow what was asked for.
+/// The rule of the policy that refused, where a definition could allow the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// `kernel_types`
@@ -44,7 +44,7 @@ pub enum Rule {
     Option,
     /// `mounts`
     Count,
-    /// No definition allows it.
+    /// No definition can allow it.
     Fixed,
 }
 
@@ -57,7 +57,7 @@ impl Refusal {
         Self { errno, reason: reason.into(), by: By::Policy(rule) }
     }
 
-    /// The kernel does not know the filesystem.
+    /// The kernel does not have the filesystem.
     pub fn is_missing_filesystem(&self) -> bool {
         self.by == By::Kernel && self.errno == Errno::NODEV
     }

@@ -1,4 +1,4 @@
-//! mount(2)'s flag word, sorted into what the new mount API calls things.
+//! In: mount(2)'s flag word. Out: the attributes and superblock flags of the new mount API.
 
 use rustix::mount::MountAttrFlags;
 
@@ -10,11 +10,11 @@ pub struct Flags {
     pub superblock: Vec<&'static str>,
 }
 
-/// The high half was a magic number before Linux 2.4; the kernel still drops it.
+/// The high half was a magic number before Linux 2.4; the kernel still ignores it.
 const MAGIC: u64 = 0xc0ed_0000;
 const MAGIC_MASK: u64 = 0xffff_0000;
 
-/// Harmless on a mount of ours, and without effect: be quiet; POSIX locks as always.
+/// Accepted and ignored, harmless on our mounts: MS_SILENT (no messages), and MS_MANDLOCK (locks stay POSIX locks).
 const IGNORED: u64 = libc::MS_SILENT | libc::MS_MANDLOCK;
 
 const ATTRIBUTES: &[(u64, MountAttrFlags)] = &[
@@ -45,7 +45,7 @@ const OPERATIONS: &[(u64, &str)] = &[
     (libc::MS_SHARED, "shared"),
 ];
 
-/// Translates a flag word. `Err` says what in it is not a plain new mount.
+/// Translates a flag word. `Err` names what in it is not a plain new mount.
 pub fn translate(word: u64) -> Result<Flags, String> {
     let word = if word & MAGIC_MASK == MAGIC { word & !MAGIC_MASK } else { word };
     if let Some((_, name)) = OPERATIONS.iter().find(|(bit, _)| word & bit != 0) {
@@ -60,16 +60,15 @@ pub fn translate(word: u64) -> Result<Flags, String> {
     Ok(Flags { attributes, superblock })
 }
 
-/// Whatever client and caller ask for: a client that is trusted with nothing must not bring
-/// set-uid programs or device nodes onto the host.
+/// Set whatever client and caller ask for: an untrusted client must not bring set-uid programs or device nodes onto the host.
 fn always() -> MountAttrFlags {
     MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV
 }
 
 impl Flags {
-    /// Both sets of flags; of two access-time rules, the second set's wins.
+    /// Both sets of flags; of two access-time modes, the second set's wins.
     pub fn and(&self, other: &Self) -> Self {
-        // Access-time rules are a field of three bits, not bits: or-ing two makes nonsense.
+        // The access-time mode is a field of three bits: or-ing two values makes a wrong one.
         let field = MountAttrFlags::MOUNT_ATTR__ATIME;
         let rule = if (other.attributes & field).is_empty() { self.attributes & field } else { other.attributes & field };
         let attributes = ((self.attributes | other.attributes) - field) | rule;

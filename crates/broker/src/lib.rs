@@ -1,13 +1,12 @@
 //! The broker: a notify descriptor and a policy in, a detached mount out.
 //!
-//! On the other side is a hostile client. Its mount(2) arrives here as a notification. We copy
-//! the arguments once ([`memory`]), decode the copy ([`call`]), judge it by the policy
-//! ([`policy`]), build the superblock ourselves ([`perform`]) and answer. The kernel never reads
-//! again what we judged, and there is no answer that lets it continue the call.
+//! The client is taken to be hostile. Its mount(2) arrives here as a seccomp notification. We copy the arguments once ([`memory`]), decode
+//! the copy ([`call`]), judge it by the policy ([`policy`]), build the superblock ourselves ([`perform`]) and answer. The kernel never
+//! reads again what we judged, and no answer of ours lets it continue the call (no TOCTOU).
 //!
-//! What runs beside mounts calls the [`service_broker`], in the same way.
+//! Services beside mounts call the [`service_broker`] in the same way.
 //!
-//! A client that is trusted to mount by itself is only looked at ([`witness`]).
+//! A client that is trusted to mount by itself is only observed ([`observer`]).
 
 pub mod service_broker;
 pub mod pipe;

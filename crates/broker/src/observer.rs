@@ -1,7 +1,7 @@
-//! A client that mounts by itself: nobody hears its calls, so we look at what has become of its target.
+//! In: the mount table of a client that mounts by itself, without calls to us. Out: its mount, copied for the host.
 //!
-//! Such a client is trusted with everything. It is looked at all the same: what it mounted has to be of a type that its
-//! definition names, and comes to the host with the caller's flags.
+//! Such a client is fully trusted. Its mount is checked nevertheless: it has to be of a type in its definition, and gets the caller's flags
+//! on the host.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -31,7 +31,7 @@ impl<'a> SelfMountObserver<'a> {
         self.mounted.as_ref()
     }
 
-    /// Takes the mount out of the client's sight.
+    /// Detaches the mount in the client's namespace.
     pub fn hide(&self) -> Result<(), Error> {
         self.view.hide().map_err(Error::View)
     }
@@ -63,7 +63,7 @@ impl<'a> SelfMountObserver<'a> {
     }
 }
 
-/// What a mount has besides its superblock's flags, and how /proc/self/mountinfo says so.
+/// The flags of a mount, in contrast to its superblock's, as named in /proc/self/mountinfo.
 const OF_MOUNT: &[(&str, u64)] = &[
     ("ro", libc::MS_RDONLY),
     ("nosuid", libc::MS_NOSUID),
@@ -74,7 +74,7 @@ const OF_MOUNT: &[(&str, u64)] = &[
     ("nosymfollow", flags::MS_NOSYMFOLLOW),
 ];
 
-/// `own`: what the client's mount has, as the mount table says; `caller`: a flag word. Never without nosuid and nodev.
+/// `own`: the flags of the client's mount, from the mount table; `caller`: a flag word. Always with nosuid and nodev.
 fn flags_on_host(own: &str, caller: u64) -> MountFlags {
     let own = OF_MOUNT.iter().filter(|(name, _)| own.split(',').any(|word| word == *name)).fold(0, |all, (_, bit)| all | bit);
     let of_mount = OF_MOUNT.iter().fold(libc::MS_STRICTATIME, |all, (_, bit)| all | bit);

@@ -1,4 +1,4 @@
-//! The option string of mount(2), taken apart.
+//! In: the option string of mount(2). Out: single options, as fsconfig takes them.
 
 use rustix::io::Errno;
 
@@ -8,7 +8,7 @@ use crate::error::Refusal;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub key: String,
-    /// Passwords are in whatever character set their server has.
+    /// Bytes: passwords are in whatever character set their server uses.
     pub value: Option<Vec<u8>>,
 }
 
@@ -21,19 +21,19 @@ impl Item {
         Self { key: key.to_owned(), value: Some(value.to_string().into_bytes()) }
     }
 
-    /// Its value as text.
+    /// The value as text.
     fn text(&self) -> Option<&str> {
         self.value.as_deref().and_then(|value| std::str::from_utf8(value).ok())
     }
 }
 
-/// The labels of security modules: their values may be in quotes, with commas inside.
+/// Labels of security modules: their values may be quoted, with commas inside.
 const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
 
-/// Takes options apart as the kernel would, so that it never has to: each goes to it by itself.
+/// Splits options as the kernel would, so that the kernel does not have to: each is passed to it separately.
 ///
-/// * A comma in the quotes of a label belongs to it; the quotes do not.
-/// * For CIFS a doubled comma is one that belongs to the value, such as a password.
+/// * A comma inside the quotes of a label is part of it; the quotes are not.
+/// * For CIFS a doubled comma is a comma in the value, such as in a password.
 pub fn split(fstype: &str, data: &[u8]) -> Vec<Item> {
     let is_doubled = has_doubled_commas(fstype);
     let mut items = Vec::new();
@@ -56,7 +56,7 @@ fn is_label(rest: &[u8]) -> bool {
     LABELS.iter().any(|label| rest.strip_prefix(label.as_bytes()).is_some_and(|value| value.starts_with(b"=\"")))
 }
 
-/// Up to the comma behind the closing quote, without quotes.
+/// Up to the comma after the closing quote, without quotes.
 fn label(rest: &[u8]) -> (Vec<u8>, &[u8]) {
     let mut quoted = false;
     let end = rest.iter().position(|byte| {
@@ -90,7 +90,7 @@ fn item(one: &[u8]) -> Item {
     }
 }
 
-/// For the classic mount(2), whose options the kernel takes apart: it finds what [`split`] has found.
+/// For the classic mount(2), where the kernel splits the options: it gets the same result as [`split`].
 pub fn join(fstype: &str, items: &[Item]) -> Vec<u8> {
     let word = |item: &Item| {
         let Some(value) = &item.value else { return item.key.clone().into_bytes() };
@@ -106,17 +106,17 @@ pub fn join(fstype: &str, items: &[Item]) -> Vec<u8> {
     items.iter().map(word).collect::<Vec<_>>().join(&b","[..])
 }
 
-/// What a FUSE client asks for.
+/// The options of a FUSE mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fuse {
-    /// The number of its /dev/fuse, in its own table.
+    /// The client's descriptor of /dev/fuse.
     pub fd: u32,
-    /// Everything else that the kernel should hear, in the client's order.
+    /// All other options for the kernel, in the client's order.
     pub rest: Vec<Item>,
 }
 
-/// Reads a FUSE client's options: known ones only. Ids are numbers of the client's namespace, so
-/// they are read and dropped; the policy puts in those of the mount's owner.
+/// Parses a FUSE client's options: known ones only. Ids are numbers of the client's user namespace, so they are parsed and dropped; the
+/// policy inserts those of the mount's owner.
 pub fn fuse(data: &str, asked: &[Item]) -> Result<Fuse, Refusal> {
     let invalid = |reason: String| Refusal::policy(Errno::INVAL, reason);
     let items = split("fuse", data.as_bytes());

@@ -1,4 +1,4 @@
-//! Doing what the policy allowed: building the superblock, and giving a FUSE client its end.
+//! In: an order that the policy allowed. Out: the superblock, mounted, and for FUSE the connection on the client's descriptor.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::Instant;
@@ -18,10 +18,10 @@ use crate::view::View;
 /// fsconfig takes strings of up to 255 bytes.
 const FSCONFIG_LIMIT: usize = 255;
 
-/// Mounts as ordered, by the deadline: shown to the client, and as a detached copy for the host.
+/// Mounts as ordered, by the deadline: attached in the client's namespace, and as a detached copy for the host.
 ///
-/// A kernel filesystem asks its server while it is created, and a server that does not answer holds
-/// whoever waits: those two calls are errands.
+/// A kernel filesystem contacts its server while it is created, and a server that does not answer blocks the calling process: those two
+/// calls go through `sys::bounded_call`.
 pub fn mount(order: &Order, listener: &OwnedFd, call: &Notification, view: &View, deadline: Instant) -> Result<OwnedFd, Refusal> {
     match &order.options {
         Options::Fuse(fuse) => {
@@ -79,7 +79,7 @@ fn detached(order: &Order, items: &[Item], deadline: Instant) -> Result<OwnedFd,
         }
     }
     if order.is_fuse() {
-        // Asks nobody: the client hears of it later. And the descriptor is a number of this process.
+        // Contacts no server: the client gets FUSE_INIT later. And the descriptor number is one of this process.
         sys::call(|| "fsconfig(fuse, CREATE)".into(), rustix::mount::fsconfig_create(context.as_fd())).map_err(explain)?;
     } else {
         match bounded_call::create(&order.fstype, context.as_fd(), deadline) {
@@ -92,7 +92,7 @@ fn detached(order: &Order, items: &[Item], deadline: Instant) -> Result<OwnedFd,
     sys::call(|| format!("fsmount({})", order.fstype), mount).map_err(explain)
 }
 
-/// Option values can be passwords, and errors end up in logs: only what cannot be one is shown.
+/// Option values can be passwords, and errors end up in logs: show only values that cannot be one.
 fn redacted(key: &str, value: &[u8]) -> String {
     match key {
         "source" | "subtype" | "fd" | "rootmode" | "user_id" | "group_id" | "size" | "mode" | "vers" | "addr" | "proto" => {
@@ -102,21 +102,19 @@ fn redacted(key: &str, value: &[u8]) -> String {
     }
 }
 
-/// The client's own /dev/fuse.
+/// The client's /dev/fuse.
 fn client_device(call: &Notification, listener: &OwnedFd, number: u32) -> Result<OwnedFd, Refusal> {
     let bad = |reason: &str| Refusal::policy(Errno::BADF, format!("the client's fd={number} {reason}"));
     let fd = descriptor::of(call, listener.as_fd(), number.into())?.ok_or_else(|| bad("is not open"))?;
     if sys::fuse::is_device(fd.as_fd()) { Ok(fd) } else { Err(bad("is not /dev/fuse")) }
 }
 
-/// Ties the client's descriptor to the connection that we mounted. FUSE demands that whoever
-/// opened the device shares a user namespace with the superblock, which the client does not.
+/// Ties the client's descriptor to the connection that we mounted. FUSE requires that the device was opened in the user namespace of the
+/// superblock, which is not the client's.
 ///
-/// * From Linux 6.2 a connection can be cloned onto the client's descriptor. It does not matter
-///   which process or thread holds it.
-/// * Before, our descriptor replaces the one of the calling process. A client that opens the
-///   device in one process and mounts in another needs `namespaces = { user = "host" }` there,
-///   where cloning always works.
+/// * From Linux 6.2 a connection can be cloned onto the client's descriptor. It does not matter which process or thread holds it.
+/// * Before, our descriptor replaces the one of the calling process. A client that opens the device in one process and mounts in
+///   another needs `namespaces = { user = "host" }` there, where cloning always works.
 fn connect(theirs: &OwnedFd, ours: &OwnedFd, fuse: &Fuse, listener: &OwnedFd, call: &Notification) -> Result<(), Refusal> {
     match sys::fuse::clone_connection(theirs.as_fd(), ours) {
         Ok(()) => Ok(()),

@@ -1,7 +1,7 @@
-//! The pipes by which the kernel asks for RPC credentials: `gssd` in directories of rpc_pipefs.
+//! In: a service's open call for a pipe by which the kernel asks for RPC credentials: `gssd` in directories of rpc_pipefs. Out: the pipe.
 //!
-//! The kernel makes one for every mount, root's alone. The daemon that answers is nobody: when it opens one, that call arrives here,
-//! and we open the pipe for it. Only the directory is its word, and that is looked at: what is opened in there has a name of ours.
+//! The kernel makes one for every mount, accessible to root only. The daemon that answers is unprivileged: its open call arrives here, and
+//! we open the pipe for it. Only the directory comes from the daemon, and it is checked: the name of the file opened in it is fixed by us.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -18,12 +18,12 @@ use crate::error::Refusal;
 use crate::memory::{Memory, PATIENCE};
 
 const PIPE: &str = "gssd";
-/// Whose pipe it is: the server's name and address. rpc.gssd reads it once it has the pipe.
+/// Describes the pipe: the server's name and address. rpc.gssd reads it once it has the pipe.
 const INFO: &str = "info";
 /// RPC_PIPEFS_SUPER_MAGIC
 const MAGIC: u32 = 0x6759_6969;
 
-/// `user`: who asks, and gets to read what belongs to the pipe.
+/// `user`: the service's uid, which becomes the owner of the pipe's `info` file.
 pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<OwnedFd, Refusal> {
     let [directory, name, ..] = call.arguments;
     let memory = Memory::of(call.tid, Instant::now() + PATIENCE);
@@ -33,7 +33,8 @@ pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<
     if !seccomp::is_waiting(listener, call.id) {
         return Err(Refusal::policy(Errno::INTR, "the service ended while it called"));
     }
-    // What it holds may have come from anywhere. Once it is known to be the kernel's own, nobody has to be asked.
+    // The directory may be on any filesystem, so fstatfs is bounded. Once it is known to be rpc_pipefs, no call on it can block on a
+    // server.
     let filesystem = bounded_call::filesystem_of(directory.as_fd(), Instant::now() + PATIENCE).or_timed_out(|| "fstatfs()".to_owned())?;
     judge(&name, filesystem)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -41,7 +42,7 @@ pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<
     let pipe = named(|| format!("openat2({PIPE:?})"), rustix::fs::openat2(&directory, PIPE, flags, Mode::empty(), within))?;
     let stat = named(|| format!("fstat({PIPE:?})"), rustix::fs::fstat(&pipe))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
-        return Err(Refusal::policy(Errno::ACCESS, "the service opened a pipe that is none"));
+        return Err(Refusal::policy(Errno::ACCESS, "the service opened a pipe that is not a FIFO"));
     }
     let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
     let given = rustix::fs::chownat(&directory, INFO, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW);
@@ -49,7 +50,7 @@ pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<
     Ok(pipe)
 }
 
-/// There is one such filesystem for each network, and all that a service sees is that of this host.
+/// There is one such filesystem per network namespace, and a service only sees that of this host.
 fn judge(name: &[u8], filesystem: u32) -> Result<(), Refusal> {
     if name != PIPE.as_bytes() {
         Err(Refusal::policy(Errno::ACCESS, "the service opened something else than a pipe for credentials"))

@@ -1,4 +1,4 @@
-//! What a client may mount. Deciding only: `perform` does it.
+//! In: a decoded mount call. Out: an order for `perform`, or a refusal. Decides only.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -9,42 +9,41 @@ use crate::flags::{self, Flags};
 use crate::options::{self, Fuse, Item};
 use crate::rules::{self, Asked, Extra};
 
-/// The broker's orders for one mount, part of the plan.
+/// The broker's rules for one mount, part of the plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Policy {
-    /// `fuse` stands for every FUSE subtype; anything else is exactly that type. The kernel
-    /// parses what these types read, with all its privilege: this list is the border.
+    /// `fuse` stands for every FUSE subtype; anything else is exactly that type. The kernel parses the data of these filesystems with full
+    /// privilege: this list is the security boundary.
     pub kernel_types: Vec<String>,
     /// How many mounts the client may make, one after the other; only the last one stays.
     pub mounts: u32,
-    /// The caller's own flags, a mount(2) flag word. The client can add to them, not take away.
+    /// The caller's flags, a mount(2) flag word. The client can add flags, not remove them.
     pub flags: u64,
-    /// Whom the host sees as the mount's owner: FUSE lets only that user in unless the client
-    /// says allow_other.
+    /// The mount's owner on the host: FUSE admits only that user unless the client passes allow_other.
     pub owner: Owner,
-    /// When a mount needs which of the client's services.
+    /// Which mounts need which of the client's services.
     pub services: Vec<ServiceUse>,
-    /// A client that sees its source at another path is corrected in the host's mount table.
+    /// If the client sees its source at another path, the host's mount table still gets the real one.
     pub source_seen_as: Option<SourceAlias>,
-    /// What the client is called with.
+    /// The options the client is called with.
     #[serde(skip)]
     pub asked: Asked,
-    /// What else it may pass to the kernel, whoever asked.
+    /// Further options it may pass to the kernel, asked for or not.
     pub kernel_options: Vec<Extra>,
 }
 
-/// Services, and the options that tell of their use, as the client writes them for the kernel.
+/// Services, and the options that require them, as the client passes them to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServiceUse {
     pub names: Vec<String>,
     pub start: Start,
-    /// One of these is there (`x*`: whatever begins with x),
+    /// One of these is present (`x*`: any that begins with x),
     pub with: Vec<String>,
     /// and none of these.
     pub unless: Vec<String>,
 }
 
-/// When services start that do not run yet.
+/// When services are started that do not run yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
@@ -81,8 +80,7 @@ pub enum Options {
 }
 
 impl Policy {
-    /// Judges a copied call. Where it mounts is judged elsewhere (`view`): the policy knows no
-    /// paths.
+    /// Judges a copied call. The mount point is checked elsewhere (`view`): the policy knows no paths.
     pub fn judge(&self, call: &MountCall) -> Result<Order, Refusal> {
         let asked = flags::translate(call.flags).map_err(|what| Refusal::policy(Errno::PERM, format!("the client asked for {what}")))?;
         if !self.allows(&call.fstype) {
@@ -102,18 +100,18 @@ impl Policy {
         Ok(Order { fstype, subtype, source, flags: asked.and(&caller), options })
     }
 
-    /// What a mount with these options needs as long as it lives.
+    /// The services that a mount with these options needs as long as it exists.
     pub fn services_used_by(&self, data: &[u8]) -> impl Iterator<Item = &ServiceUse> {
         let options = String::from_utf8_lossy(data).into_owned();
         self.services.iter().filter(move |services| services.is_used_by(options.split(',')))
     }
 
-    /// What a client gets that asks.
+    /// The services that start when the client asks.
     pub(crate) fn services_for_asking(&self) -> Vec<String> {
         self.services.iter().filter(|services| services.start == Start::WhenAsked).flat_map(|services| services.names.clone()).collect()
     }
 
-    /// The source as the host knows it.
+    /// The source by its path on the host.
     pub(crate) fn source_outside(&self, source: &[u8]) -> Vec<u8> {
         match &self.source_seen_as {
             Some(alias) if alias.inside == source => alias.outside.clone(),
@@ -154,7 +152,7 @@ impl Order {
         matches!(self.options, Options::Fuse(_))
     }
 
-    /// The type as the mount table shows it.
+    /// The type as shown in the mount table.
     pub fn full_type(&self) -> String {
         self.subtype.as_ref().map_or_else(|| self.fstype.clone(), |subtype| format!("{}.{subtype}", self.fstype))
     }

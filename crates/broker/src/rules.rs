@@ -1,9 +1,9 @@
-//! Which options of a kernel filesystem a client may pass. Unknown means refused.
+//! In: the options that a client passes to a kernel filesystem. Out: allowed or refused. Unknown options are refused.
 //!
-//! The kernel acts on options with all its rights: it connects to sockets of the host, uses keys of root's keyrings, and labels
-//! files. What the caller or the definition asked for, the client may pass on as it was said. Beyond that it may say what its
-//! helper finds out or makes up by itself: addresses, versions, passwords, sizes and times. A definition adds to that (`kernel_options`),
-//! as for a vendor's own filesystem, of which we know nothing.
+//! The kernel acts on options with full privilege: it connects to sockets of the host, uses keys of root's keyrings, and labels files. The
+//! client may pass on exactly what the caller or the definition asked for. Beyond that it may pass what its helper finds out or chooses by
+//! itself: addresses, versions, passwords, sizes and times. A definition can add to that (`kernel_options`), for example for a vendor's
+//! filesystem, of which we know nothing.
 
 use rustix::io::Errno;
 use serde::Serialize;
@@ -11,14 +11,14 @@ use serde::Serialize;
 use crate::error::{Refusal, Rule};
 use crate::options::Item;
 
-/// Of one filesystem, as a definition lists them: `key`, `key=value`, or `key*`, whatever begins with it.
+/// Options of one filesystem, as a definition lists them: `key`, `key=value`, or the prefix `key*`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Extra {
     pub fstype: String,
     pub options: Vec<String>,
 }
 
-/// What was asked for. Values can be secrets: not shown.
+/// The options asked for. Values can be secrets: not shown by Debug.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Asked(pub Vec<Item>);
 
@@ -28,18 +28,18 @@ impl std::fmt::Debug for Asked {
     }
 }
 
-/// What a client of one filesystem may say by itself.
+/// The options that a client of one filesystem may pass by itself.
 struct Table {
     types: &'static [&'static str],
     /// `key`, or `key=value` for that value alone.
     own: &'static [&'static str],
-    /// Not even if it was asked for: numbers of descriptors would be the broker's.
+    /// Refused even if asked for: descriptor numbers would be the broker's.
     never: &'static [&'static str],
-    /// Without these the kernel would choose by itself, from all that it has.
+    /// Without these the kernel would choose a default among the host's resources.
     required: &'static [&'static str],
 }
 
-/// Of every filesystem: flags of its superblock.
+/// For every filesystem: flags of its superblock.
 const GENERIC: &[&str] = &["ro", "rw", "sync", "async", "dirsync", "lazytime", "nolazytime", "silent"];
 
 #[rustfmt::skip]
@@ -67,7 +67,7 @@ const TABLES: &[Table] = &[
             "ip", "addr", "unc", "prefixpath", "user", "username", "pass", "password", "password2", "domain", "dom", "workgroup", "guest",
             "domainauto", "ver", "vers", "port", "uid", "gid", "servern", "netbiosname", "srcaddr",
             "sec=none", "sec=ntlm", "sec=ntlmi", "sec=ntlmv2", "sec=ntlmv2i", "sec=ntlmssp", "sec=ntlmsspi", "sign", "seal",
-            // Sizes, times, caches, and how files look.
+            // Sizes, times, caches, and file attributes.
             "file_mode", "dir_mode", "dirmode", "forceuid", "noforceuid", "forcegid", "noforcegid", "perm", "noperm", "dynperm", "nodynperm",
             "rsize", "wsize", "bsize", "rasize", "esize", "actimeo", "acregmax", "acdirmax", "closetimeo", "echo_interval", "cache",
             "handletimeout", "max_credits", "max_channels", "multichannel", "nomultichannel", "retrans", "hard", "nohard", "soft", "nosoft",
@@ -83,7 +83,7 @@ const TABLES: &[Table] = &[
     Table {
         types: &["ceph"],
         own: &[
-            // What mount.ceph finds out, and the key itself. `key` names one of root's, and is not among these.
+            // What mount.ceph finds out, and the key itself. `key` names a key of root's keyring and is not in this list.
             "name", "secret", "mon_addr", "mds_namespace", "fs", "fsid", "ip", "ms_mode", "noshare", "share",
             // Sizes, times and caches.
             "rsize", "wsize", "rasize", "mount_timeout", "caps_max", "caps_wanted_delay_min", "caps_wanted_delay_max", "readdir_max_entries",
@@ -115,7 +115,7 @@ const TABLES: &[Table] = &[
     },
 ];
 
-/// Judges what a client passes to the kernel.
+/// Judges the options that a client passes to the kernel.
 pub fn judge(fstype: &str, items: &[Item], asked: &Asked, extra: &[Extra]) -> Result<(), Refusal> {
     let table = TABLES.iter().find(|table| table.types.contains(&fstype));
     let refuse = |key: &str, why: &str| {
@@ -123,10 +123,10 @@ pub fn judge(fstype: &str, items: &[Item], asked: &Asked, extra: &[Extra]) -> Re
     };
     for item in items {
         if item.key.is_empty() || has_control(item.key.as_bytes()) || item.value.as_deref().is_some_and(has_control) {
-            return refuse(&item.key, "there are control characters in it, or nothing");
+            return refuse(&item.key, "it is empty or contains control characters");
         }
         if table.is_some_and(|table| is_listed(item, table.never)) {
-            return refuse(&item.key, "its value would mean something of this host");
+            return refuse(&item.key, "its value would refer to a resource of this host");
         }
         let own = table.map(|table| table.own).unwrap_or_default();
         let more = extra.iter().filter(|extra| extra.fstype == fstype).flat_map(|extra| &extra.options);
@@ -153,12 +153,12 @@ fn matches(item: &Item, one: &str) -> bool {
     }
 }
 
-/// Of ASCII and, in text, of Unicode.
+/// ASCII control characters and, in valid text, those of Unicode.
 pub fn has_control(bytes: &[u8]) -> bool {
     bytes.iter().any(u8::is_ascii_control) || std::str::from_utf8(bytes).is_ok_and(|text| text.contains(char::is_control))
 }
 
-/// A client can write whole pages into an error.
+/// Bounds what a client can write into an error.
 fn short(key: &str) -> String {
     key.chars().take(64).collect()
 }

@@ -1,6 +1,6 @@
-//! What a service may listen on. On the other side is a hostile daemon without any right: while it starts, its bind(2) calls and
-//! its unix sockets arrive here, are copied and judged, and done for it, with the right to ports that it lacks. One that answers the
-//! kernel has its pipes opened here, as long as it lives.
+//! In: the bind(2) and unix socket calls of a service that starts. Out: sockets bound for it, as far as its grants allow. The service is
+//! taken to be hostile and has no privileges; its arguments are copied and judged, and the call is made for it, with the privilege for
+//! ports that it lacks. A service that answers the kernel has its rpc_pipefs pipes opened here, as long as it lives.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -18,14 +18,14 @@ use crate::error::{Error, Refusal};
 use crate::memory::{Memory, PATIENCE};
 use crate::{descriptor, pipe};
 
-/// Somewhere that a service may listen. Ports from 1024 on are everybody's.
+/// An address at which a service may listen. Ports from 1024 on need no grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grant {
     Port(u16),
-    /// Any of the ports that prove to others that root speaks (512 to 1023).
+    /// Any of the ports that only root can bind and that clients trust for it (512 to 1023).
     ReservedPort,
-    /// What it calls `inside` is at `outside` on the host.
+    /// Its path `inside` the sandbox is `outside` on the host.
     Socket {
         inside: PathBuf,
         outside: PathBuf,
@@ -39,14 +39,14 @@ pub enum Grant {
 pub struct ServiceBroker<'a> {
     listener: OwnedFd,
     grants: &'a [Grant],
-    /// The service's user.
+    /// The service's uid.
     user: u32,
     pub refused: Vec<Refusal>,
-    /// A port that it must have, and that somebody else has.
+    /// A port that it requires, and that another program holds.
     pub taken: Option<u16>,
 }
 
-/// A daemon that floods us with bad calls must not fill our memory with reasons.
+/// Bounds the memory that a flood of bad calls can take.
 const REMEMBERED_REFUSALS: usize = 16;
 
 impl<'a> ServiceBroker<'a> {
@@ -54,17 +54,17 @@ impl<'a> ServiceBroker<'a> {
         Self { listener, grants, user, refused: Vec::new(), taken: None }
     }
 
-    /// Readable when a call waits.
+    /// Readable when a call is pending.
     pub fn listener(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
-    /// For somebody else to go on with.
+    /// For another process to continue with.
     pub fn into_listener(self) -> OwnedFd {
         self.listener
     }
 
-    /// Takes one waiting call and answers it.
+    /// Receives one pending call and answers it.
     pub fn answer_next(&mut self) -> Result<(), Error> {
         let listener = self.listener.as_fd();
         let Some(call) = seccomp::receive(listener).map_err(Error::Receive)? else { return Ok(()) };
@@ -82,7 +82,7 @@ impl<'a> ServiceBroker<'a> {
         seccomp::answer(self.listener.as_fd(), call.id, errno).map_err(Error::Answer).map(drop)
     }
 
-    /// Only the unix family comes here.
+    /// Only the unix family is intercepted.
     fn socket(&self, call: &Notification) -> Result<Answered, Refusal> {
         let kind = call.arguments[1] as i32;
         if kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != libc::SOCK_STREAM {
@@ -93,7 +93,7 @@ impl<'a> ServiceBroker<'a> {
             sys::call(|| "fcntl(O_NONBLOCK)".into(), rustix::fs::fcntl_setfl(&socket, rustix::fs::OFlags::NONBLOCK))?;
         }
         let flags = if kind & libc::SOCK_CLOEXEC == 0 { NewFlags::None } else { NewFlags::CloseOnExec };
-        // Gone: nobody is left to answer.
+        // If the caller is gone, there is nothing to answer.
         seccomp::answer_with(self.listener.as_fd(), call.id, socket.as_fd(), flags)?;
         Ok(Answered::Yes)
     }
@@ -131,13 +131,13 @@ impl<'a> ServiceBroker<'a> {
     }
 }
 
-/// Whether the answer was given with the deed.
+/// Whether performing the call has already answered it.
 enum Answered {
     Yes,
     No,
 }
 
-/// Where to bind in truth.
+/// The real address to bind.
 #[derive(Debug, PartialEq, Eq)]
 enum Place<'a> {
     V4(SocketAddrV4),
@@ -155,9 +155,9 @@ impl Place<'_> {
     }
 }
 
-/// A sockaddr as the service wrote it, and what it may have.
+/// Judges a sockaddr written by the service, by its grants.
 fn judge<'a>(address: &[u8], grants: &'a [Grant]) -> Result<Place<'a>, Refusal> {
-    let short = || Refusal::policy(Errno::INVAL, "the service bound to an address that is none");
+    let short = || Refusal::policy(Errno::INVAL, "the service bound to a malformed address");
     let family = u16::from_ne_bytes(bytes(address, 0).ok_or_else(short)?);
     match i32::from(family) {
         libc::AF_INET => {
@@ -183,7 +183,7 @@ fn judge<'a>(address: &[u8], grants: &'a [Grant]) -> Result<Place<'a>, Refusal> 
                 .map(Place::Path)
                 .ok_or_else(|| Refusal::policy(Errno::ACCESS, format!("the service may not listen at {:?}", String::from_utf8_lossy(said))))
         }
-        _ => Err(Refusal::policy(Errno::AFNOSUPPORT, "the service bound to a strange kind of address")),
+        _ => Err(Refusal::policy(Errno::AFNOSUPPORT, "the service bound to an address of an unsupported family")),
     }
 }
 

@@ -1,9 +1,8 @@
-//! The sandbox's own mount namespace, where the client sees its mount until its helper is done.
+//! In: the sandbox's mount namespace. Out: the client's mount attached there until its helper is done, and a detached copy for the host.
 //!
-//! The namespace belongs to us: the client has no power over its mounts, and the directory of its
-//! target is not writable for it. All the same, the target is held by descriptor, and what goes to the
-//! host is a copy of the very mount that was made, never of what a path leads to by then. What the
-//! client says about paths is only compared with the one target.
+//! The namespace belongs to us: the client has no privilege over its mounts, and cannot write to the directory of its target. Nevertheless
+//! the target is held by descriptor, and the copy for the host is of the mount that was made, never of what a path leads to by then (no
+//! TOCTOU). Paths from the client are only compared with the one target.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -47,18 +46,18 @@ impl View {
         Ok(Self { home, namespace, root, target, path, place })
     }
 
-    /// Whether `path`, said by thread `tid`, is the target. Only before something is mounted there: afterwards a lookup could end
+    /// Whether `path`, passed by thread `tid`, is the target. Call it only before something is mounted there: afterwards a lookup could end
     /// in the client's own filesystem and wait for it.
     ///
-    /// The target is in the sandbox's root, which is in memory, and no other mount is entered: a path through the client's source or its
-    /// container leads nowhere, instead of waiting for whoever serves that.
+    /// The target is in the sandbox's root, which is in memory, and the lookup enters no other mount: a path through the client's source or
+    /// its container fails, instead of waiting for its server.
     pub fn is_target(&self, tid: i32, path: &Path, deadline: Instant) -> bool {
         let found = if path.is_absolute() {
             let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
             let opened = rustix::fs::openat2(self.root.as_fd(), path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within);
             opened.and_then(|opened| bounded_call::identify(opened.as_fd())).ok()
         } else {
-            // "." after a chdir is what fusermount and mount.cifs say. Where that is, nobody knows before it is asked.
+            // fusermount and mount.cifs pass "." after a chdir. The working directory can be on any filesystem, so the lookup is bounded.
             match bounded_call::identify_from(tid, path, deadline) {
                 Bounded::Done(found) => Some(found),
                 Bounded::Failed(_) | Bounded::TimedOut => None,
@@ -67,16 +66,15 @@ impl View {
         found == Some(self.place)
     }
 
-    /// Shows a detached mount to the client, and gives a detached copy for the host.
+    /// Attaches a detached mount in the client's namespace, and returns a detached copy for the host.
     pub fn show(&self, mount: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
         let _visit = self.home.visit(self.namespace.as_fd())?;
         sys::mount::attach(mount, self.target.as_fd(), Path::new(""))?;
         self.copy_or_hide(mount)
     }
 
-    /// Like [`View::show`], with the classic mount(2): the only call that takes options of any length.
-    /// `deadline`: for a filesystem that asks a server. FUSE does not, and its data names a descriptor
-    /// of this process.
+    /// Like [`View::show`], with the classic mount(2): the only call that takes options of any length. `deadline`: for a filesystem that
+    /// contacts a server. FUSE does not, and its data names a descriptor of this process.
     pub fn mount_here(
         &self,
         source: &[u8],
@@ -87,7 +85,7 @@ impl View {
     ) -> sys::Result<Bounded<OwnedFd>> {
         let (source, fstype, data) = (sys::c_string(os(source))?, sys::c_string(fstype)?, sys::c_string(os(data))?);
         let _visit = self.home.visit(self.namespace.as_fd())?;
-        // By descriptor, as far as mount(2) goes.
+        // By descriptor, as far as mount(2) allows.
         sys::call(|| "fchdir(target)".into(), rustix::process::fchdir(&self.target))?;
         let target = c".".to_owned();
         let Some(deadline) = deadline else {
@@ -103,7 +101,7 @@ impl View {
         })
     }
 
-    /// What a client that mounts by itself has put on the target, if anything.
+    /// The mount that a client that mounts by itself has put on the target, if any.
     pub fn seen(&self) -> sys::Result<Option<mountinfo::Entry>> {
         let _visit = self.home.visit(self.namespace.as_fd())?;
         let top = identify(self.open_top()?.as_fd())?;
@@ -120,13 +118,12 @@ impl View {
         sys::mount::detached_copy(rustix::fs::CWD, &self.path)
     }
 
-    /// Whether a mount is of another filesystem than the sandbox's own root.
+    /// Whether a mount is of another filesystem than the sandbox's root.
     pub fn is_new(&self, mount: &Identity) -> bool {
         (mount.major, mount.minor) != self.place.device
     }
 
-    /// Takes the mount out of the client's sight. It would otherwise keep the filesystem alive
-    /// after the host's umount.
+    /// Detaches the mount in the client's namespace. It would otherwise keep the filesystem alive after the host's umount.
     pub fn hide(&self) -> sys::Result<()> {
         let _visit = self.home.visit(self.namespace.as_fd())?;
         self.unmount()
@@ -137,7 +134,7 @@ impl View {
         sys::call(|| format!("open({:?}, O_PATH)", self.path), rustix::fs::open(&self.path, flags, Mode::empty()))
     }
 
-    /// What was just mounted on the target, and nothing else that is at its path.
+    /// The mount that was just made on the target, and nothing else that is at its path.
     fn top(&self) -> sys::Result<OwnedFd> {
         let top = self.open_top()?;
         let place = identify(top.as_fd())?;
@@ -145,7 +142,7 @@ impl View {
         if is_other { Ok(top) } else { Err(sys::Error::new(format!("nothing is mounted at {:?}", self.path), rustix::io::Errno::STALE)) }
     }
 
-    /// `mount`: attached in the namespace, which the calling thread visits.
+    /// `mount`: attached in the namespace that the calling thread is in.
     fn copy_or_hide(&self, mount: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
         let copy = || {
             let copy = sys::mount::detached_copy(mount, Path::new(""))?;
