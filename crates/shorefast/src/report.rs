@@ -1,4 +1,4 @@
-//! Errors for people: the chain once, then what to do.
+//! In: an error. Out: a message for the user (the source chain once, then the hint) and an exit code.
 
 use std::error::Error as StdError;
 use std::io::Write as _;
@@ -16,9 +16,9 @@ pub fn exit_code(kind: Kind) -> u8 {
     }
 }
 
-/// The only way to stderr: whatever others had a say in does not steer the terminal.
+/// The only way to stderr: filters control characters out of text that comes from others.
 pub fn say(text: &str) {
-    // A reader that went away is not our mistake.
+    // A closed stderr is not our error.
     let _ = writeln!(std::io::stderr(), "{}", printable(text));
 }
 
@@ -32,8 +32,8 @@ pub fn failure(error: &Error) -> ExitCode {
     ExitCode::from(exit_code(error.kind()))
 }
 
-/// For whoever called a client's helper: the client's own words and exit code, as if it were installed. Where we had a part in
-/// the failure, we say so.
+/// For callers of a client's helper: the client's output and exit code, as if it were installed. Where the failure is ours, the message
+/// says so.
 pub fn failure_of_client(error: &Error) -> ExitCode {
     match error {
         Error::Helper { code: Some(code), said, .. } if said.refused.is_empty() && !said.helper.is_empty() => {
@@ -44,7 +44,7 @@ pub fn failure_of_client(error: &Error) -> ExitCode {
     }
 }
 
-/// What is worth knowing although all goes on.
+/// Warnings: the call continues.
 pub fn warnings(errors: &[Error]) {
     errors.iter().for_each(|error| say(&text(error)));
 }
@@ -53,7 +53,7 @@ pub fn text(error: &Error) -> String {
     chain(error, error.hint())
 }
 
-/// The same for errors that no mount has.
+/// The same for errors other than the engine's.
 pub fn chain(error: &dyn StdError, hint: Option<String>) -> String {
     let mut text = format!("shorefast: {}", error::chain(error, set_off));
     if let Some(hint) = hint {
@@ -63,7 +63,7 @@ pub fn chain(error: &dyn StdError, hint: Option<String>) -> String {
     text
 }
 
-/// Lines after the first are moved in: what others wrote into an error cannot pass for a hint, or for another error of ours.
+/// Indents all lines after the first, so that text from others cannot pass for a hint or for another error of ours.
 fn set_off(error: &dyn StdError) -> String {
     let text = error.to_string();
     if text.lines().skip(1).all(|line| line.starts_with("  ")) { text } else { text.replace('\n', "\n  ") }
@@ -91,7 +91,7 @@ mod tests {
         let said = Diagnostics { helper: vec!["a\nhint: b\u{1b}[2J".into()], refused: vec![refusal] };
         let error = text(&Error::NothingMounted { said });
         let starts: Vec<_> = error.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
-        // The hint is our own, for a client that mounts nothing.
+        // The hint is ours, for a client that mounts nothing.
         assert_eq!(starts, ["shorefast:", "", "", "hint:"], "{error:?}");
         assert!(!error.contains("\nhint: b") && !error.contains('\u{1b}'), "{error:?}");
         let error = text(&Error::Service { name: "x".into(), problem: "it said\nhint: run this\n\nshorefast: done".into() });

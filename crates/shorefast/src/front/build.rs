@@ -11,22 +11,22 @@ use shorefast_image::{Digest, Reference, Store};
 
 #[derive(Debug, Args)]
 pub struct BuildArguments {
-    /// What has to be in it; dependencies and a few base tools come with it
+    /// Packages to install; dependencies and a few base tools are added
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required_unless_present = "lock")]
     packages: Vec<String>,
-    /// Of which release of the distribution; default: the configured one, or this machine's
+    /// Release of the distribution; default: the configured one, or this machine's
     #[arg(long)]
     suite: Option<String>,
-    /// The archive to take them from, several to be tried in order; default: the configured ones, or those of this machine's apt
+    /// The archive to download from; several are tried in order; default: the configured ones, or those of this machine's apt
     #[arg(long = "mirror", value_name = "URL")]
     mirrors: Vec<String>,
-    /// Whose signature of the archive is good; default: this machine's keys
+    /// Keys that may sign the archive; default: this machine's keys
     #[arg(long, value_name = "FILE")]
     keyring: Option<PathBuf>,
-    /// Build again exactly what this file says; needs no archive for what was downloaded before
+    /// Rebuild exactly the packages in this file; needs no archive for packages that were downloaded before
     #[arg(long, value_name = "FILE", conflicts_with_all = ["packages", "suite", "keyring"])]
     lock: Option<PathBuf>,
-    /// Write down which packages were taken, for --lock
+    /// Write the list of packages used, for --lock
     #[arg(long, value_name = "FILE")]
     write_lock: Option<PathBuf>,
     /// Use only what was downloaded before

@@ -1,4 +1,4 @@
-//! One binary, several fronts: the name under which it was called says which.
+//! In: argv[0]. Out: the front to run; one binary has several.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub enum CalledAs {
     Umount(String),
 }
 
-/// Of a path only the last part counts: a symbolic link or a copy of us may be anywhere.
+/// Only the last component of a path counts: a symbolic link or a copy of us may be anywhere.
 pub fn of(arg0: &OsStr) -> CalledAs {
     let name = Path::new(arg0).file_name().unwrap_or_default().to_string_lossy();
     match name.split_once('.') {

@@ -1,4 +1,4 @@
-//! The command line.
+//! In: a command line. Out: an exit code.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ use crate::front::show;
 use crate::report;
 use crate::report::print;
 
-/// Runs any mount client from a container image, without any privilege; the mount appears on the
-/// host as if the client were installed there.
+/// Runs any mount client from a container image, without any privilege; the mount appears on the host as if the client were installed
+/// there.
 #[derive(Debug, Parser)]
 #[command(name = "shorefast", version, max_term_width = 100)]
 pub struct Cli {
@@ -49,7 +49,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show all that is known about one mount
+    /// Show everything that is known about one mount
     Inspect {
         #[arg(long)]
         json: bool,
@@ -57,7 +57,7 @@ enum Command {
     },
     /// Show what a mount's client has printed (the newest 64 KiB)
     Logs {
-        /// Go on showing until the mount ends
+        /// Continue until the mount ends
         #[arg(short, long)]
         follow: bool,
         target: PathBuf,
@@ -66,27 +66,27 @@ enum Command {
     Image(ImageArguments),
     /// Show and check client definitions
     Client(ClientArguments),
-    /// Mount a throw-away server, look at what runs, and clean up: a first look at everything
+    /// Mount from a temporary server, show what runs, and clean up: an introduction
     Demo(DemoArguments),
     /// Clean up after killed processes and ended mounts
     Reconcile {
         #[arg(long)]
         json: bool,
     },
-    /// Put Shorefast where kubelet, mount(8) and systemd find it; again, to upgrade
+    /// Install Shorefast for kubelet, mount(8) and systemd; run it again to upgrade
     Install(InstallArguments),
-    /// Remove what `install` has made, and nothing else; live mounts go on
+    /// Remove what `install` has installed, and nothing else; live mounts continue
     Uninstall(UninstallArguments),
-    /// Look for what is missing on this host, and say what to do about it
+    /// Check what is missing on this host, and show what to do about it
     Doctor(DoctorArguments),
 }
 
 #[derive(Debug, Args)]
 struct UmountArguments {
-    /// Detach now, end when nobody uses it any more
+    /// Detach now; the mount ends when it is no longer in use
     #[arg(short, long, conflicts_with = "force")]
     lazy: bool,
-    /// Whatever it takes: users of the mount get errors
+    /// Unmount in any case: users of the mount get errors
     #[arg(short, long)]
     force: bool,
     #[arg(required = true)]
@@ -94,12 +94,12 @@ struct UmountArguments {
 }
 
 pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
-    // Before anything else: the sandbox is set up on another processor while we read on here.
+    // First of all: the sandbox is set up on another CPU while arguments are parsed here.
     let mounter = mounts(&arguments).then(Mounter::prepare);
     run_on(arguments, mounter)
 }
 
-/// Apart: until the sandbox is started, not more of the stack is touched than needed.
+/// Separate from `run`: until the sandbox is started, touch no more of the stack than needed.
 #[inline(never)]
 fn run_on(arguments: Vec<OsString>, mounter: Option<Mounter>) -> Result<ExitCode, Error> {
     if mounter.is_some()
@@ -110,7 +110,7 @@ fn run_on(arguments: Vec<OsString>, mounter: Option<Mounter>) -> Result<ExitCode
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no mistakes; everything else is mount(8)'s usage error.
+            // Help and version are not errors; everything else is mount(8)'s usage error.
             let _ = error.print();
             return Ok(ExitCode::from(u8::from(error.use_stderr())));
         }
@@ -139,14 +139,13 @@ fn run_on(arguments: Vec<OsString>, mounter: Option<Mounter>) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the command is `mount`, and not one that only says something. A good guess is enough: a sandbox that is not needed is
-/// thrown away.
+/// Whether the command is `mount`, and one that really mounts. A good guess is enough: a sandbox that is not needed is discarded.
 fn mounts(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().skip(1);
     let command = loop {
         let Some(word) = words.next() else { return false };
         match word.as_encoded_bytes().strip_prefix(b"--") {
-            // What may stand before a command has a value.
+            // Options before the command all take a value.
             Some(option) if option.contains(&b'=') => {}
             Some(_) => drop(words.next()),
             None => break word,
@@ -212,7 +211,7 @@ fn umount(arguments: &UmountArguments, records: &Records) -> ExitCode {
     result
 }
 
-/// Silent when it went as asked.
+/// Silent when the unmount went as requested.
 fn say_how(target: &Path, manner: Manner, way: Way) {
     let how = match way {
         Way::Polite => return,
@@ -258,7 +257,7 @@ mod tests {
         cli.build();
         let mount = cli.find_subcommand("mount").unwrap();
         let mut variables: Vec<_> = mount.get_arguments().filter_map(|argument| argument.get_env()).collect();
-        // This one is taken out before anything is read.
+        // This one is removed before anything is parsed.
         variables.retain(|name| *name != crate::front::enter_host::VARIABLE);
         variables.sort();
         assert_eq!(variables, fast_args::VARIABLES);
@@ -266,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_short_way_reads_what_the_long_way_reads() {
-        // Whether the short way is taken, and what is said.
+        // Whether the fast parser accepts it, and the arguments.
         let rows: &[(bool, &[&str])] = &[
             (true, &["mount", "a", "b"]),
             (true, &["mount", "-t", "nfs", "-o", "ro,vers=3", "-o", "soft", "h:/", "/mnt"]),

@@ -1,4 +1,4 @@
-//! `shorefast client …`: which definitions there are, and what they come to.
+//! `shorefast client …`: lists, shows and checks client definitions.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ enum ClientCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show one definition, each key with where it comes from
+    /// Show one definition, with the origin of each key
     Show {
         #[arg(long)]
         json: bool,
@@ -38,7 +38,7 @@ enum ClientCommand {
     },
     /// Check definitions without using them
     Check {
-        /// Client files, or directories of them: ConfigMaps as well
+        /// Client files, or directories of them, including ConfigMaps
         #[arg(value_name = "FILE", required = true)]
         paths: Vec<PathBuf>,
     },
@@ -74,7 +74,7 @@ fn list(configuration: &Configuration, json: bool) -> Result<ExitCode, Error> {
         }));
         report::print(&show::table(&lines));
     }
-    // What is good is shown; what is not decides the exit code.
+    // Valid definitions are shown; an invalid one decides the exit code.
     let code = configuration.problems.first().map_or(ExitCode::SUCCESS, |problem| ExitCode::from(report::exit_code(problem.kind())));
     Ok(broken.into_iter().filter_map(Result::err).fold(code, |_, error| report::failure(&error)))
 }
@@ -115,7 +115,7 @@ fn to_json(client: &Client) -> Value {
     json!({ "name": client.name, "from": client.origin.to_string(), "keys": keys })
 }
 
-/// A definition that can be put into a file, with comments that say where each key comes from.
+/// A definition as a client file, with comments that name the origin of each key.
 fn to_toml(client: &Client) -> String {
     let line = |Key { name, value, from }: Key| match toml::Value::try_from(&value) {
         Ok(value) => format!("{name} = {value}  # {from}\n"),
@@ -125,7 +125,7 @@ fn to_toml(client: &Client) -> String {
     format!("# client {}: {}\n{lines}", client.name, client.origin)
 }
 
-/// A top-level key as it counts.
+/// A top-level key with its effective value.
 struct Key {
     name: String,
     value: Value,
@@ -144,7 +144,7 @@ fn keys(client: &Client) -> Vec<Key> {
     filled.map(|(name, value)| Key { from: authors(&name).to_string(), value: without_nulls(value), name }).collect()
 }
 
-/// TOML has no null: what is not said is not there.
+/// TOML has no null: a missing value is left out.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(entries) => Value::Object(entries.into_iter().filter(|(_, value)| !value.is_null()).collect()),

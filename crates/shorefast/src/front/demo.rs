@@ -1,7 +1,7 @@
-//! `shorefast demo`: a newcomer's first mount, through the real pipeline, against a server that is thrown away afterwards.
+//! `shorefast demo`: a first mount, through the real pipeline, from a temporary server.
 //!
-//! All that must be undone belongs to another process ([`server`]), which undoes it when this one is gone, however it goes:
-//! with Ctrl-C, by a kill, or at its end.
+//! Everything that must be undone belongs to another process ([`server`]), which undoes it when this one is gone: after Ctrl-C, a kill, or
+//! its regular end.
 
 pub mod server;
 pub mod failure;
@@ -29,15 +29,15 @@ use crate::report::print;
 
 #[derive(Debug, Args)]
 pub struct DemoArguments {
-    /// Leave the mount and its server for playing; `umount` ends both
+    /// Keep the mount and its server for trying things out; `umount` ends both
     #[arg(long)]
     keep: bool,
-    /// Never touch the network; the images must be there
+    /// Never use the network; the images must be in the store
     #[arg(long)]
     offline: bool,
 }
 
-/// What the demo needs to know of the surroundings.
+/// Paths and arguments that the demo needs.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
     pub places: &'a Places,
@@ -72,7 +72,7 @@ fn show(arguments: &DemoArguments, around: &Surroundings<'_>) -> Result<(), Fail
     Ok(())
 }
 
-/// Both, so that what is timed later is a mount and no download.
+/// Both, so that the time shown later is that of a mount and not of a download.
 fn get_images(around: &Surroundings<'_>, network: Network) -> Result<(), Failure> {
     let start = Instant::now();
     let client = client::by_type("sshfs", &around.places.configuration()?)?;
@@ -84,10 +84,10 @@ fn get_images(around: &Surroundings<'_>, network: Network) -> Result<(), Failure
     Ok(())
 }
 
-/// The process that runs the server and cleans up. Dropped: told that we are gone.
+/// The process that runs the server and cleans up. Dropping it closes the lifeline.
 struct Server {
     process: Child,
-    /// As long as somebody holds its other end, the demo goes on.
+    /// The demo goes on as long as the other end of this pipe is open.
     lifeline: Option<ChildStdin>,
 }
 
@@ -98,9 +98,9 @@ impl Server {
             .args([&around.places.run_dir, &around.places.root])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Not ours: whoever waits for the end of our output does not wait for that process.
+            // Not inherited: a reader that waits for EOF on our stderr must not wait for that process.
             .stderr(Stdio::piped())
-            // A group of its own: the terminal's Ctrl-C is for us.
+            // A separate process group: Ctrl-C at the terminal is for us only.
             .process_group(0)
             .spawn()
             .map_err(|source| failed("cannot start the server's process", source))?;
@@ -111,10 +111,10 @@ impl Server {
     fn ready(&mut self) -> Result<Ready, Failure> {
         let output = self.process.stdout.take().ok_or_else(|| failed("the server's process", std::io::ErrorKind::BrokenPipe.into()))?;
         let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).map_err(|source| failed("cannot hear the server's process", source))?;
+        BufReader::new(output).read_line(&mut line).map_err(|source| failed("cannot read from the server's process", source))?;
         serde_json::from_str(&line).map_err(|_| {
             let mut said = String::new();
-            // What cannot be read is not there.
+            // Unreadable output counts as empty.
             let _ = self.process.stderr.take().map(|mut errors| errors.read_to_string(&mut said));
             failed("the server did not start", std::io::Error::other(said.trim_end().to_owned()))
         })
@@ -141,13 +141,13 @@ fn mount(server: &Server, ready: &Ready, around: &Surroundings<'_>) -> Result<()
     let mut command = Command::new(own_binary());
     command.arg("--run-dir").arg(&places.run_dir).arg("--root").arg(&places.root).arg("--clients").arg(clients);
     command.args(["mount", "--offline", "-t", "sshfs", "-o", &options, &source]).arg(&ready.target);
-    // It holds the lifeline too: nobody cleans up while it still mounts.
+    // It holds the lifeline too: no cleanup starts while it still mounts.
     let lifeline = server.lifeline.as_ref().map(|lifeline| std::os::fd::AsFd::as_fd(lifeline).try_clone_to_owned()).transpose();
     command.stdin(lifeline.ok().flatten().map_or_else(Stdio::null, Stdio::from));
     let start = Instant::now();
     let status = command.status().map_err(|source| failed("cannot start the mount", source))?;
     if !status.success() {
-        return Err(failed("the mount failed (it said why above)", std::io::ErrorKind::Other.into()));
+        return Err(failed("the mount failed (see the message above)", std::io::ErrorKind::Other.into()));
     }
     print(&format!("             mounted in {}, most of which is the ssh login\n", shown(start.elapsed())));
     Ok(())
@@ -207,7 +207,7 @@ fn check_nothing_left(ready: &Ready, around: &Surroundings<'_>) -> Result<(), Fa
             Records::at(&around.places.run_dir).all().is_ok_and(|records| records.iter().all(|record| record.target != ready.target));
         no_mount && no_files && no_processes && no_record
     };
-    // The kernel reports the end of a mount to its keeper, which needs a moment.
+    // The keeper learns of the unmount from the kernel and needs a moment.
     let timeout = Instant::now() + Duration::from_secs(10);
     while Instant::now() < timeout {
         if gone() {

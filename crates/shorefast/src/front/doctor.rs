@@ -15,14 +15,14 @@ pub struct DoctorArguments {
     /// A JSON array of {subject, verdict, finding, do}
     #[arg(long)]
     json: bool,
-    /// Look closer at the client of this filesystem type
+    /// Check the client of this filesystem type in detail
     #[arg(value_name = "TYPE")]
     fstype: Option<String>,
 }
 
 /// Fails if anything would make mounts fail.
 pub fn run(arguments: DoctorArguments, places: &Places) -> ExitCode {
-    // As it is now, and not as it was when it was last good.
+    // The present configuration, not its last good state.
     let sources = Sources { directories: places.clients.clone(), images: places.client_image.clone(), last_good: None };
     let findings = examine(&Subject {
         fstype: arguments.fstype,

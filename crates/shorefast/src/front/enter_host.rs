@@ -1,4 +1,4 @@
-//! `--host-proc` and HOSTPROCPATH: the caller is in a container.
+//! `--host-proc` and HOSTPROCPATH: the caller is in a container. In: the arguments. Out: the exit code of the same call on the host.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,11 +9,11 @@ use shorefast_engine::enter_host;
 
 use crate::report;
 
-/// As others call it who have done this before (util-linux's and Kubernetes' containers).
+/// The name that util-linux's and Kubernetes' containers use for this.
 pub const VARIABLE: &str = "HOSTPROCPATH";
 const FLAG: &str = "--host-proc";
 
-/// `Some`: all was done on the host. Before anything else: it may be called under any name, with any protocol.
+/// `Some`: the call was executed on the host. Runs before everything else: it applies under any name and for every front.
 pub fn go(arguments: &[OsString]) -> Option<ExitCode> {
     let variable = std::env::var_os(VARIABLE);
     if variable.is_none() && !arguments.iter().any(|word| word.as_bytes().starts_with(FLAG.as_bytes())) {
@@ -30,11 +30,11 @@ pub fn go(arguments: &[OsString]) -> Option<ExitCode> {
 
 struct Taken {
     host_proc: Option<PathBuf>,
-    /// The arguments without it.
+    /// The arguments without the flag.
     rest: Vec<OsString>,
 }
 
-/// The flag counts more than the variable; behind `--` there are no flags.
+/// The flag overrides the variable; after `--` there are no flags.
 fn take(arguments: &[OsString], variable: Option<OsString>) -> Taken {
     let mut host_proc = variable.filter(|path| !path.is_empty()).map(PathBuf::from);
     let mut rest = Vec::new();
@@ -46,7 +46,7 @@ fn take(arguments: &[OsString], variable: Option<OsString>) -> Taken {
         } else if word == FLAG {
             match words.next() {
                 Some(path) => host_proc = Some(PathBuf::from(path)),
-                // Left to whoever says what a flag lacks.
+                // Left to clap, which reports the missing value.
                 None => rest.push(word.clone()),
             }
         } else if let Some(path) = word.as_bytes().strip_prefix(b"--host-proc=") {

@@ -1,5 +1,5 @@
-//! The words of nearly every mount, read without clap: to build the definition of a command line takes as long as to make a root
-//! filesystem. Whatever is not usual, right or wrong, is left to the definition.
+//! The usual arguments of a mount, parsed without clap: building clap's command definition takes as long as building a root filesystem.
+//! Anything unusual, valid or not, is left to clap.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,7 +10,7 @@ use crate::front::mount_words::MountArguments;
 use crate::front::places::Places;
 use crate::front::timeout::Timeout;
 
-/// What else has a say in a mount, whoever is called for it.
+/// Environment variables that influence a mount, under any front.
 pub const VARIABLES: [&str; 7] = [
     "SHOREFAST_CLIENTS",
     "SHOREFAST_CLIENT_IMAGE",
@@ -35,7 +35,7 @@ pub fn mount(arguments: &[OsString]) -> Option<(Places, MountArguments)> {
             Long("root") if root.is_none() => root = Some(value(&mut reader)?.into()),
             Long("run-dir") if run_dir.is_none() => run_dir = Some(value(&mut reader)?.into()),
             Value(word) if !word.is_empty() => words.push(word),
-            // All others are the command's, and come behind it.
+            // All others belong to the command and come after it.
             _ if words.is_empty() => return None,
             Short('t') | Long("type") if mount.fstype.is_none() => mount.fstype = Some(value(&mut reader)?.into_string().ok()?),
             Short('o') | Long("options") => mount.options.push(value(&mut reader)?.into_string().ok()?),
@@ -58,13 +58,13 @@ pub fn is_said_elsewhere() -> bool {
     VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
 }
 
-/// What looks like an option is one, for clap.
+/// A value that looks like an option is left to clap.
 pub fn value(reader: &mut lexopt::Parser) -> Option<OsString> {
     let is_usual = |value: &OsStr| !value.is_empty() && !value.as_bytes().starts_with(b"-");
     reader.value().ok().filter(|value| is_usual(value))
 }
 
-/// Each row: whether the short way is taken, and what is said.
+/// Each row: whether the fast parser accepts it, and the arguments.
 #[cfg(test)]
 pub fn reads_what_clap_reads<W: clap::Parser + std::fmt::Debug>(usual: impl Fn(&[OsString]) -> Option<W>, rows: &[(bool, &str)]) {
     for (is_short, line) in rows {

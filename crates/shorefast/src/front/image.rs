@@ -1,4 +1,4 @@
-//! `shorefast image …`: what is in the store, and how it gets there and goes.
+//! `shorefast image …`: adds, lists and removes images of the store.
 
 use std::process::ExitCode;
 
@@ -20,20 +20,20 @@ pub struct ImageArguments {
 
 #[derive(Debug, Subcommand)]
 enum ImageCommand {
-    /// Get an image, or the newest of its name; live mounts keep theirs
+    /// Get an image, or update it to the newest of its name; live mounts keep theirs
     Pull {
         /// NAME[:TAG] of a registry, oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], tar:FILE
         #[arg(value_name = "REF", required = true)]
         references: Vec<String>,
     },
-    /// Take an image from a file, to be used under a name
+    /// Import an image from a file, under a name
     Import {
         #[arg(value_name = "REF")]
         reference: String,
         /// As in `--image NAME`; default: the reference itself
         name: Option<String>,
     },
-    /// Make an image straight from distribution packages, verified, without running anything of theirs
+    /// Build an image from distribution packages, verified, without running any of their scripts
     Build(build::BuildArguments),
     /// Show all images
     List {
@@ -41,19 +41,19 @@ enum ImageCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show all that is known about one image
+    /// Show everything that is known about one image
     Inspect {
         #[arg(long)]
         json: bool,
         /// A name, a digest, or the first digits of one
         name: String,
     },
-    /// Remove names, and images with their last name; refuses what a live mount uses
+    /// Remove names, and images with their last name; refuses images that a live mount uses
     Remove {
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
     },
-    /// Remove images that have neither a name nor a user, and what killed processes left
+    /// Remove images that have neither a name nor a user, and leftovers of killed processes
     Gc {
         #[arg(long)]
         json: bool,
@@ -121,7 +121,7 @@ fn list(store: &Store, records: &Records, json: bool) -> Result<String, Error> {
     Ok(show::table(&lines))
 }
 
-/// The documented rows of `image list --json`: one per name, one with no name for an image without.
+/// The documented rows of `image list --json`: one per name; one without a name for an unnamed image.
 fn rows(image: &Image, names: &[String], users: &Users) -> Vec<Value> {
     let row = |name: Option<&String>| {
         json!({

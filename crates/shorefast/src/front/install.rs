@@ -18,49 +18,48 @@ use crate::report::print;
 
 #[derive(Debug, Args)]
 pub struct InstallArguments {
-    /// Where the program goes; default: where it is installed already, or the first fit of
-    /// /usr/local/lib/shorefast, /opt/shorefast, /var/lib/shorefast/bin, /home/kubernetes/shorefast
+    /// Where to install the program; default: where it is installed already, or the first suitable of /usr/local/lib/shorefast,
+    /// /opt/shorefast, /var/lib/shorefast/bin, /home/kubernetes/shorefast
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Also make a mounter for kubelet's --experimental-mounter-path
+    /// Also install a mounter for kubelet's --experimental-mounter-path
     #[arg(long)]
     kubelet: bool,
-    /// Also make /sbin/mount.TYPE and umount.TYPE, which mount(8) and fstab use
+    /// Also install /sbin/mount.TYPE and umount.TYPE, which mount(8) and fstab use
     #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     helpers: Vec<String>,
-    /// Also install and enable systemd units: one clears away, at boot, what an unclean end left, one gives the images a mount of
-    /// their own
+    /// Also install and enable systemd units: one cleans up at boot after an unclean shutdown, one gives the images a separate mount
     #[arg(long)]
     systemd: bool,
-    /// Also put the client definitions of this directory, such as a mounted ConfigMap, among the host's;
-    /// those that are gone from it are removed
+    /// Also copy the client definitions of this directory, such as a mounted ConfigMap, to the host's; those that are gone from it are
+    /// removed
     #[arg(long, value_name = "DIR")]
     clients_from: Option<PathBuf>,
-    /// Where the host's directories are to be seen, if not at /
+    /// Where the host's root directory is visible, if not at /
     #[arg(long, value_name = "DIR", default_value = "/")]
     host_root: PathBuf,
-    /// Go on: repair, and follow the directory of definitions, until ended
+    /// Keep running: repair the installation, and follow the directory of definitions, until terminated
     #[arg(long, conflicts_with = "dry_run")]
     follow: bool,
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct UninstallArguments {
-    /// Where the program is; default: it is looked for where `install` puts it
+    /// Where the program is; default: searched where `install` puts it
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Where the host's directories are to be seen, if not at /
+    /// Where the host's root directory is visible, if not at /
     #[arg(long, value_name = "DIR", default_value = "/")]
     host_root: PathBuf,
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
 
-/// How often the directory of definitions is looked at, and how often everything that is installed.
+/// Check intervals: of the directory of definitions, and of everything that is installed.
 const LOOK: Duration = Duration::from_secs(2);
 const LOOK_CLOSELY: Duration = Duration::from_secs(60);
 
@@ -72,7 +71,7 @@ enum Problem {
     Definition(#[from] EngineError),
     #[error("cannot read our own program")]
     Binary(#[source] std::io::Error),
-    #[error("cannot listen for a request to end")]
+    #[error("cannot listen for termination signals")]
     Signals(#[source] shorefast_sys::Error),
 }
 
@@ -97,7 +96,7 @@ impl Problem {
 }
 
 pub fn install(arguments: &InstallArguments, places: &Places) -> ExitCode {
-    // Of several directories the first is the host's own.
+    // Of several directories the first is the host's.
     let clients = places.clients.first().map_or(Path::new(DIRECTORY), PathBuf::as_path);
     let done = if arguments.follow { follow(arguments, clients) } else { once(arguments, clients) };
     conclude(done)
@@ -133,7 +132,7 @@ fn once(arguments: &InstallArguments, clients: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What is wrong is said once, and again when it changes; what was good last stays in force meanwhile.
+/// A problem is reported once, and again when it changes; the last good state stays in force meanwhile.
 fn follow(arguments: &InstallArguments, clients: &Path) -> Result<(), Problem> {
     let termination = Termination::listen().map_err(Problem::Signals)?;
     let (mut seen, mut said, mut due) = (None, String::new(), Instant::now());
@@ -166,7 +165,7 @@ fn wish(arguments: &InstallArguments, definitions: Option<Definitions>, host: &H
     })
 }
 
-/// All are checked before one is taken: a set with a mistake in it changes nothing.
+/// All are checked before one is installed: a set with an error changes nothing.
 fn definitions(from: &Path, clients: &Path) -> Result<Definitions, EngineError> {
     let unreadable = |file: &Path| {
         let file = file.to_owned();
@@ -182,7 +181,7 @@ fn definitions(from: &Path, clients: &Path) -> Result<Definitions, EngineError> 
     Ok(Definitions { directory: clients.to_owned(), files })
 }
 
-/// Client files and the short form's two keys: a mounted ConfigMap has directories beside them, whose names begin with a dot.
+/// Client files and the short form's two keys: a mounted ConfigMap also has directories whose names begin with a dot.
 fn names(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     const SHORT_FORM: [&str; 2] = ["volume-plugin", "docker-container"];
     let paths: Vec<_> = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
@@ -195,7 +194,7 @@ fn names(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Only to see whether anything changed.
+/// Only for change detection.
 fn read_all(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let names = names(directory).unwrap_or_default();
     names.into_iter().map(|file| (file.clone(), fs::read(file).ok())).collect()

@@ -1,4 +1,4 @@
-//! What we run ourselves: the keeper's last act, and work in processes that can be abandoned.
+//! Internal commands, run by ourselves: the keeper's last step, and work in processes that can be abandoned.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd as _;
@@ -19,14 +19,14 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
     match texts.as_slice() {
         ["--run-dir", _, command, id, origin] if *command == keeper::ENDED => {
             let records = Records::at(origin::return_to(origin, Path::new(&arguments[2])));
-            // Nobody is there to hear of a failure; the next call tries again.
+            // A failure cannot be reported to anyone; the next call tries again.
             Some(reconcile::ended(&records, id).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
         }
         ["--run-dir", _, command] if *command == services::START => {
             let started = services::start_from(&Records::at(&arguments[2]), std::io::stdin());
             Some(started.map_or_else(
                 |problem| {
-                    // Whoever asked for it reports this.
+                    // Reported by the process that started us.
                     report::say(&problem);
                     ExitCode::FAILURE
                 },

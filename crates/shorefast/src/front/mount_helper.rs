@@ -1,7 +1,7 @@
 //! mount(8)'s helper, `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE.SUBTYPE]`, in any order.
 //!
-//! Whoever calls it should not notice that the client is not installed: the client's own words are said, and its own exit code
-//! is ours. mount(8) has done its part already: options that are its own are not passed on, and fstab is read.
+//! Callers should not notice that the client is not installed: its output and its exit code become ours. mount(8) has already done its
+//! part: fstab is read, and options meant for mount(8) are not passed on.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -32,16 +32,16 @@ struct Words {
     /// Mount options, separated by commas
     #[arg(short, value_name = "OPTIONS")]
     options: Vec<String>,
-    /// The type in full, for a helper of many types
+    /// The full type, for a helper of many types
     #[arg(short = 't', value_name = "TYPE")]
     fstype: Option<String>,
-    /// Do everything but mount
+    /// Do everything except mounting
     #[arg(short)]
     fake: bool,
-    /// Say what was done
+    /// Report what was done
     #[arg(short)]
     verbose: bool,
-    /// The mount namespace in which the target is, by the path of a descriptor
+    /// The target's mount namespace, as the path of a descriptor
     #[arg(short = 'N', value_name = "NAMESPACE")]
     namespace: Option<PathBuf>,
     /// The same as -o ro
@@ -50,10 +50,10 @@ struct Words {
     /// The same as -o rw
     #[arg(short = 'w')]
     read_write: bool,
-    /// Unknown options are no errors, as far as the client knows the word
+    /// Tolerate unknown options, if the client supports that
     #[arg(short)]
     sloppy: bool,
-    /// Accepted: nobody writes an mtab
+    /// Accepted and ignored: there is no mtab
     #[arg(short)]
     no_mtab: bool,
     #[arg(value_name = "SOURCE")]
@@ -81,7 +81,7 @@ pub fn run(named: &str, arguments: &[OsString]) -> ExitCode {
 }
 
 impl Words {
-    /// What mount(8) says, unless clap is to have the say ([`usual`]).
+    /// Parses mount(8)'s usual arguments; the rest is left to clap ([`usual`]).
     fn usual(arguments: &[OsString]) -> Option<Self> {
         if fast_args::is_said_elsewhere() {
             return None;
@@ -134,7 +134,7 @@ impl Words {
     }
 }
 
-/// mount.fuse is one helper for all: the subtype stands in the type (`-t fuse.sshfs`) or before the source (`sshfs#host:`).
+/// mount.fuse is one helper for all FUSE types: the subtype is in the type (`-t fuse.sshfs`) or before the source (`sshfs#host:`).
 fn meant<'a>(fstype: &str, source: &'a OsStr) -> (String, &'a OsStr) {
     let split = source.as_bytes().iter().position(|byte| *byte == b'#').map(|at| (&source.as_bytes()[..at], &source.as_bytes()[at + 1..]));
     match split {
@@ -145,7 +145,7 @@ fn meant<'a>(fstype: &str, source: &'a OsStr) -> (String, &'a OsStr) {
     }
 }
 
-/// A client need not list its type twice: `fuse.x` is `x` where nobody says otherwise.
+/// A client need not list its type twice: `fuse.x` means `x` unless a client lists `fuse.x`.
 fn listed(fstype: String, configuration: &Configuration) -> String {
     let is_listed = |fstype: &str| !matches!(client::by_type(fstype, configuration), Err(Error::UnknownType { .. }));
     match fstype.strip_prefix("fuse.") {

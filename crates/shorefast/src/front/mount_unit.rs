@@ -1,4 +1,4 @@
-//! `mount --unit`: a systemd unit that would make the mount, instead of the mount.
+//! `mount --unit`: prints a systemd unit that would make the mount, instead of mounting.
 
 use std::process::ExitCode;
 

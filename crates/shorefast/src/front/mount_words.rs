@@ -1,4 +1,4 @@
-//! What can be said to `mount`.
+//! The arguments of `mount`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ pub struct MountArguments {
     /// Mount options, separated by commas; may be given more than once
     #[arg(short, long, value_name = "OPTIONS")]
     pub options: Vec<String>,
-    /// The secret (a password, a key) is in this file; `-` reads standard input, a pipe will do. The client gets it in a file of
-    /// its own, as its definition says
+    /// Read the secret (a password, a key) from this file, which may be a pipe; `-` reads standard input. The client gets it in a private
+    /// file, as its definition says
     #[arg(long, value_name = "FILE", conflicts_with = "secret_fd")]
     pub secret_file: Option<PathBuf>,
-    /// The same from a descriptor that the caller left open
+    /// The same from an open file descriptor of the caller
     #[arg(long, value_name = "N")]
     pub secret_fd: Option<u32>,
     /// Use the client definition of this name
@@ -34,19 +34,18 @@ pub struct MountArguments {
     /// docker-archive:FILE, packages:DISTRIBUTION/SUITE?PACKAGE, tar:FILE or dir:ROOTFS
     #[arg(long, value_name = "REF")]
     pub image: Option<String>,
-    /// Run the client in this container, which runs already: NAME or LABEL=VALUE, and before it, if it matters, docker:,
-    /// podman: or containerd:
+    /// Run the client in this running container: NAME or LABEL=VALUE, optionally prefixed by docker:, podman: or containerd:
     #[arg(long, value_name = "CONTAINER", conflicts_with = "image")]
     pub container: Option<String>,
-    /// Where the client runs: in a sandbox (container), from its image with all rights of root (chroot), in a container that runs
-    /// already (exec), or not at all but by mount(8)
-    /// (host); auto: host if this host has a helper for the type. Default: what the client's definition says, else container
+    /// Where the client runs: in a sandbox (container), from its image with all rights of root (chroot), in a running container (exec), or
+    /// not at all, but mount(8) is used (host); auto: host if this host has a helper for the type. Default: what the client's definition
+    /// says, else container
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(Mode::NAMES).try_map(|name| name.parse::<Mode>()))]
     pub mode: Option<Mode>,
-    /// Mount also where a mount of ours is already, on top of it
+    /// Mount on top of an existing mount of ours
     #[arg(long)]
     pub over: bool,
-    /// Never ask the network: use only images that are here
+    /// Never use the network: use only images that are in the store
     #[arg(long)]
     pub offline: bool,
     /// Print the plan as JSON and do nothing; needs no root
@@ -57,7 +56,7 @@ pub struct MountArguments {
     pub unit: bool,
     #[command(flatten)]
     pub timeout: Timeout,
-    /// What to mount, as the client wants it: host:/path, //host/share, bucket, a directory
+    /// What to mount, in the client's syntax: host:/path, //host/share, bucket, a directory
     pub source: OsString,
     /// The directory to mount it at
     pub target: PathBuf,

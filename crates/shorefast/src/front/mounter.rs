@@ -1,7 +1,7 @@
 //! kubelet's `--experimental-mounter-path`: `mounter mount [-t TYPE] [-o OPTIONS] [SOURCE] TARGET`.
 //!
-//! kubelet waits for the end of our output and shows all of it as the pod's event; it unmounts with umount(8) and never calls us
-//! for that. Types that no client lists, and whatever is no mount of a filesystem, go to mount(8).
+//! kubelet reads our output until EOF and shows all of it as the pod's event; it unmounts with umount(8) and never calls us for that. Types
+//! that no client lists, and calls that do not mount a filesystem, go to mount(8).
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
@@ -22,7 +22,7 @@ use crate::front::places::{self, Places};
 use crate::front::timeout::Timeout;
 use crate::report;
 
-/// What kubelet says, after the word `mount`.
+/// kubelet's arguments after the word `mount`.
 #[derive(Debug, Default, Parser)]
 #[command(name = "mounter mount", no_binary_name = true, args_override_self = true, override_usage = USAGE)]
 struct Words {
@@ -39,10 +39,10 @@ struct Words {
     /// The same as -o ro
     #[arg(short, long)]
     read_only: bool,
-    /// Accepted: paths are taken as they are
+    /// Accepted and ignored: paths are used as given
     #[arg(short = 'c', long)]
     no_canonicalize: bool,
-    /// Accepted: nobody writes an mtab
+    /// Accepted and ignored: there is no mtab
     #[arg(short, long)]
     no_mtab: bool,
     operands: Vec<OsString>,
@@ -53,13 +53,13 @@ const USAGE: &str = "mounter mount -t TYPE [-o OPTIONS] SOURCE TARGET";
 #[inline(never)]
 pub fn run(arguments: &[OsString]) -> ExitCode {
     let (called, words) = arguments.split_first().expect("whoever called us by this name said it");
-    // Kubernetes 1.5, and mounters of that time, did without the word.
+    // Kubernetes 1.5, and mounters of that time, did not pass the word.
     let words = words.strip_prefix(&[OsString::from("mount")]).unwrap_or(words);
     if moves_what_is_there(words) {
         return ExitCode::from(plain_mount(words));
     }
     match Words::usual(words).map_or_else(|| Words::try_parse_from(words), Ok) {
-        // What serves the mount must outlive kubelet's next restart, which ends all that is in its groups.
+        // The client must outlive kubelet's next restart, which kills everything in its cgroups.
         Ok(parsed) if parsed.says_all() => ExitCode::from(cgroup::run_outside_callers(|| parsed.conclude(called, words))),
         Ok(parsed) => ExitCode::from(parsed.conclude(called, words)),
         Err(error) => {
@@ -71,7 +71,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
 
 enum Outcome {
     Mounted,
-    /// For mount(8) to make sense of.
+    /// Left to mount(8).
     NotOurs,
     Incomplete {
         operands: usize,
@@ -79,7 +79,7 @@ enum Outcome {
 }
 
 impl Words {
-    /// What kubelet says, unless clap is to have the say ([`usual`]).
+    /// Parses kubelet's usual arguments; the rest is left to clap ([`usual`]).
     fn usual(arguments: &[OsString]) -> Option<Self> {
         if fast_args::is_said_elsewhere() {
             return None;
@@ -97,12 +97,12 @@ impl Words {
         Some(words)
     }
 
-    /// Whether there is all that a mount needs.
+    /// Whether the call has all that a mount needs.
     fn says_all(&self) -> bool {
         self.operands.len() == 2 && self.fstype.is_some()
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     fn conclude(self, called: &OsStr, words: &[OsString]) -> u8 {
         match self.carry_out(called) {
             Ok(Outcome::Mounted) => 0,
@@ -121,14 +121,14 @@ impl Words {
     fn carry_out(mut self, called: &OsStr) -> Result<Outcome, Error> {
         let mounter = self.says_all().then(Mounter::prepare);
         let beside = beside(called);
-        // What came with the mounter counts more than what is on the node anyway.
+        // Definitions that came with the mounter take precedence over the node's.
         self.places.clients.push(beside.join("clients.d"));
         let configuration = self.places.configuration()?;
-        // A definition that cannot be used is no reason to try something else.
+        // A definition that cannot be used is an error, not a reason to fall back to mount(8).
         let has_client = |fstype: &String| !matches!(client::by_type(fstype, &configuration), Err(Error::UnknownType { .. }));
         let (source, target) = match (&self.operands[..], &self.fstype) {
             ([source, target], Some(_)) => (source, target),
-            // As in fstab, or for the kernel to find out.
+            // The source is in fstab, or the type is left to the kernel.
             ([_], fstype) if !fstype.as_ref().is_some_and(has_client) => return Ok(Outcome::NotOurs),
             ([_, _], None) => return Ok(Outcome::NotOurs),
             (operands, _) => return Ok(Outcome::Incomplete { operands: operands.len() }),
@@ -163,10 +163,10 @@ fn moves_what_is_there(words: &[OsString]) -> bool {
         || texts.clone().zip(texts.skip(1)).any(|(flag, value)| flag == "-o" && value.split(',').any(|option| OPTIONS.contains(&option)))
 }
 
-/// Becomes mount(8).
+/// Executes mount(8) in our place.
 fn plain_mount(words: &[OsString]) -> u8 {
     let error = Command::new("mount").args(words).exec();
-    report::say(&format!("shorefast: this is for mount(8), which cannot be run: {error}"));
+    report::say(&format!("shorefast: this call needs mount(8), which cannot be run: {error}"));
     report::exit_code(Kind::Internal)
 }
 

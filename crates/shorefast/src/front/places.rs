@@ -1,4 +1,4 @@
-//! Where one installation keeps its things: the same for every front, from flags, environment and defaults.
+//! Where one installation keeps its files: the same for every front, from flags, environment and defaults.
 
 use std::path::PathBuf;
 
@@ -23,22 +23,22 @@ pub struct Places {
     /// Where unpacked images are kept
     #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_ROOT", default_value = ROOT)]
     pub root: PathBuf,
-    /// Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several with colons between
-    /// them, of which later ones count more
+    /// Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which
+    /// later ones take precedence
     #[arg(long, global = true, value_name = "DIR[:DIR…]", env = "SHOREFAST_CLIENTS", default_value = configuration::DIRECTORY, value_delimiter = ':')]
     pub clients: Vec<PathBuf>,
-    /// Use this image for a client, named by its name or a type: counts more than any file
+    /// Use this image for a client, given by its name or a type; takes precedence over any file
     #[arg(long, global = true, value_name = "CLIENT=IMAGE", env = "SHOREFAST_CLIENT_IMAGE", value_delimiter = ' ')]
     pub client_image: Vec<ClientImage>,
     /// This is a container, and DIR its view of the host's /proc: do everything on the host
-    // Taken out before anything else is read (`front::outside`); here for whoever asks for help.
+    // Removed before anything else is parsed (`front::enter_host`); listed here for the help text.
     #[arg(long, global = true, value_name = "DIR", env = enter_host::VARIABLE)]
     pub host_proc: Option<PathBuf>,
     #[command(flatten)]
     pub limits: LimitArguments,
 }
 
-/// What counts if nobody says anything.
+/// The defaults.
 impl Default for Places {
     fn default() -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Places {
         self.installation(Network::Allowed).store(progress::for_stderr())
     }
 
-    /// What is configured, and on stderr what is wrong with it.
+    /// Reads the configuration, and prints its problems on stderr.
     pub fn configuration(&self) -> Result<Configuration, Error> {
         let configuration = self.installation(Network::Allowed).configuration()?;
         report::warnings(&configuration.problems);
@@ -80,7 +80,7 @@ impl Places {
     }
 }
 
-/// Who calls: the mount is theirs.
+/// The calling user, as the owner of the mount.
 pub fn owner() -> Owner {
     Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() }
 }

@@ -1,4 +1,4 @@
-//! What people see while an image arrives: a bar per thing under way, on a terminal only.
+//! In: progress of image downloads. Out: a bar per download, on a terminal only.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use shorefast_engine::text::printable_line;
 use shorefast_image::{Progress, Silent, Task};
 
-/// For whoever is there: bars for a person at a terminal, nothing for a script. Costs nothing before something begins.
+/// Bars on a terminal, nothing otherwise. Costs nothing before something begins.
 pub fn for_stderr() -> Arc<dyn Progress> {
     if std::io::stderr().is_terminal() { Arc::new(Bars(MultiProgress::new())) } else { Arc::new(Silent) }
 }
@@ -22,7 +22,7 @@ impl Progress for Bars {
         let bar = self.0.add(total.map_or_else(ProgressBar::no_length, ProgressBar::new));
         let template = if total.is_some() { KNOWN } else { UNKNOWN };
         bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        // Names come from registries and archives: nothing of theirs may steer the terminal.
+        // Names come from registries and archives: filter control characters.
         bar.set_message(printable_line(what).into_owned());
         Box::new(Bar(bar))
     }

@@ -1,5 +1,5 @@
-//! Our own command line, which every user of the host can read. Some callers (kubelet among them) put
-//! passwords there, as mount(8) itself would have them do: they are blotted out as soon as we run.
+//! Our command line, which every user of the host can read. Some callers (kubelet among them) put passwords there, as mount(8) requires
+//! them to: they are overwritten as soon as we run.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use shorefast_engine::options;
 
-/// Does nothing where there is nothing to hide. A kernel that does not let us is no reason to fail:
-/// the caller has shown the secret already.
+/// Does nothing where there is nothing to hide. If the kernel does not allow it, that is not an error: the caller has already exposed the
+/// secret.
 pub fn hide_secrets(arguments: &[OsString]) {
     let places = places(arguments);
     if !places.is_empty() {
@@ -16,7 +16,7 @@ pub fn hide_secrets(arguments: &[OsString]) {
     }
 }
 
-/// Where secrets are in the command line, counted from its first byte: arguments end with a NUL each.
+/// The positions of secrets in the command line, counted from its first byte: each argument ends with a NUL.
 fn places(arguments: &[OsString]) -> Vec<Range<usize>> {
     let mut start = 0;
     let mut places = Vec::new();

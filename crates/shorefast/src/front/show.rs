@@ -1,4 +1,4 @@
-//! What people and machines get to see of mounts.
+//! In: mounts and reports. Out: tables for a terminal, and JSON.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
@@ -46,7 +46,7 @@ pub fn list(records: &Records, json: bool) -> Result<String, Error> {
     Ok(table(&lines))
 }
 
-/// The state of a mount that is not complete. Its pid is that of the process that makes it.
+/// The state of an unfinished mount. Its pid is that of the launching process.
 const MOUNTING: &str = "mounting";
 
 fn row_in_progress(InProgress { id, mount, pid }: &InProgress) -> Value {
@@ -109,7 +109,7 @@ pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, E
     Ok(lines(&value))
 }
 
-/// A JSON object for people: a line per key.
+/// A JSON object for display: a line per key.
 pub(crate) fn lines(value: &Value) -> String {
     let lines = value.as_object().into_iter().flatten().map(|(key, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -138,7 +138,7 @@ pub fn logs(records: &Records, target: &Path, follow: bool) -> Result<(), Error>
     }
 }
 
-/// A program gets what the client wrote, to the byte; a person's terminal is not the client's to steer.
+/// A program gets the client's output byte for byte; on a terminal, control characters are filtered.
 fn for_reader(log: &[u8], is_terminal: bool) -> Cow<'_, [u8]> {
     if !is_terminal {
         return Cow::Borrowed(log);
@@ -178,7 +178,7 @@ fn at(seconds: u64) -> String {
 }
 
 pub(crate) fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]]) -> String {
-    // Nobody but us begins a line of a table.
+    // No cell can begin a new line.
     let lines: Vec<_> = lines.iter().map(|line| line.each_ref().map(|cell| text::printable_line(cell))).collect();
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<_> = (0..COLUMNS).map(width).collect();

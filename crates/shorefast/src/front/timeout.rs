@@ -19,7 +19,7 @@ impl Default for Timeout {
 }
 
 impl Timeout {
-    /// `None`: no time that anybody could wait for.
+    /// `None`: not a usable duration.
     pub fn read(text: &str) -> Option<Self> {
         Some(Self { timeout: parse(text).ok()? })
     }
@@ -35,5 +35,5 @@ fn parse(text: &str) -> Result<humantime::Duration, String> {
         Ok(seconds) => Duration::from_secs(seconds).into(),
         Err(_) => text.parse::<humantime::Duration>().map_err(|error| error.to_string())?,
     };
-    if duration.is_zero() { Err("no time at all".to_owned()) } else { Ok(duration) }
+    if duration.is_zero() { Err("must be greater than zero".to_owned()) } else { Ok(duration) }
 }

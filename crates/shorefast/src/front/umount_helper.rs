@@ -1,6 +1,6 @@
 //! umount(8)'s helper, `umount.TYPE DIR [-nlfvr] [-t TYPE.SUBTYPE] [-N NAMESPACE]`, in any order.
 //!
-//! What is not ours, umount(8) does itself: `-i` keeps it from calling us again.
+//! Mounts that are not ours are left to umount(8): `-i` keeps it from calling us again.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -20,25 +20,25 @@ use crate::report;
 struct Words {
     #[command(flatten)]
     places: Places,
-    /// Detach now, end when nobody uses it any more
+    /// Detach now; the mount ends when it is no longer in use
     #[arg(short)]
     lazy: bool,
-    /// Whatever it takes: users of the mount get errors
+    /// Unmount in any case: users of the mount get errors
     #[arg(short)]
     force: bool,
-    /// Say what was done
+    /// Report what was done
     #[arg(short)]
     verbose: bool,
-    /// If something uses it, make it read-only instead
+    /// If the mount is in use, make it read-only instead
     #[arg(short)]
     read_only: bool,
-    /// The mount namespace in which the target is, by the path of a descriptor
+    /// The target's mount namespace, as the path of a descriptor
     #[arg(short = 'N', value_name = "NAMESPACE")]
     namespace: Option<PathBuf>,
-    /// Accepted: nobody writes an mtab
+    /// Accepted and ignored: there is no mtab
     #[arg(short)]
     no_mtab: bool,
-    /// Accepted: a mount knows its type
+    /// Accepted and ignored: the mount's type is known
     #[arg(short = 't', value_name = "TYPE")]
     fstype: Option<String>,
     #[arg(value_name = "TARGET")]
@@ -63,7 +63,7 @@ pub fn run(named: &str, arguments: &[OsString]) -> ExitCode {
 impl Words {
     fn carry_out(self) -> ExitCode {
         let records = Records::at(&self.places.run_dir);
-        // Only umount(8) can make read-only what it cannot unmount, and enter a namespace; our keeper notices both.
+        // Only umount(8) can remount read-only on EBUSY and enter a namespace; our keeper notices both.
         if self.read_only || self.namespace.is_some() {
             return self.plain_umount();
         }
@@ -80,7 +80,7 @@ impl Words {
                 ExitCode::SUCCESS
             }
             Err(Error::NotOurs { .. }) => self.plain_umount(),
-            // In umount(8)'s own words, which scripts look for.
+            // umount(8)'s exact message, which scripts match.
             Err(Error::Unmount { path, source }) if source.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
                 report::say(&format!("umount: {}: target is busy.", path.display()));
                 ExitCode::from(report::exit_code(Kind::Failed))
@@ -89,7 +89,7 @@ impl Words {
         }
     }
 
-    /// Becomes umount(8).
+    /// Executes umount(8) in our place.
     fn plain_umount(&self) -> ExitCode {
         let flags = [("-n", self.no_mtab), ("-l", self.lazy), ("-f", self.force), ("-v", self.verbose), ("-r", self.read_only)];
         let mut command = Command::new("umount");

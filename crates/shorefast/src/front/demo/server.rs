@@ -1,4 +1,4 @@
-//! The demo's other process: runs a throw-away sshd in a sandbox, and cleans up when the demo is gone.
+//! The demo's second process: runs a temporary sshd in a sandbox, and cleans up when the demo is gone.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -25,16 +25,16 @@ use crate::front::demo::failure::{Failure, failed};
 
 /// The internal command: `__demo-server RUN_DIR ROOT`.
 pub const COMMAND: &str = "__demo-server";
-/// Said by a demo that leaves its mount for playing.
+/// Sent by a demo that keeps its mount.
 pub const KEEP: &[u8] = b"k";
 pub const SERVER_IMAGE: &str = "packages:debian/bookworm?openssh-server";
-/// The sandbox's own user: sshd without root serves only whom it runs as.
+/// The sandbox's user: sshd without root serves only the user it runs as.
 pub const USER: &str = "shorefast";
 pub const SHARE: &str = "/root/share";
 
 const START: Duration = Duration::from_secs(20);
 
-/// What the demo has to know, said once.
+/// What the demo has to know, sent once.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Ready {
     pub port: u16,
@@ -42,7 +42,7 @@ pub struct Ready {
     pub key: PathBuf,
     /// An empty directory to mount at.
     pub target: PathBuf,
-    /// The sandbox: its first process, its user, and its name.
+    /// The sandbox: its pid 1, its uid, and its id.
     pub pid: i32,
     pub uid: u32,
     pub id: String,
@@ -66,7 +66,7 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let around = LaunchContext { ids: begun.ids, cgroup: &Cgroup::default(), log: &begun.log, program: &program, deadline };
     let spec = spec(port);
     let prepared = shorefast_sandbox::prepare(spec.shape()).map_err(Error::Sandbox)?;
-    // With nobody listening, whatever it would mount is refused.
+    // Without a listener, every mount call is refused.
     let assigned = prepared.with_root(&spec, Root::Image { rootfs: &image.rootfs, etc: image.annex.as_deref() });
     let launched = assigned.and_then(|assigned| assigned.launch(&spec, &around)).and_then(|launching| launching.complete());
     let Launched { client, listener, .. } = launched.map_err(Error::Sandbox)?;
@@ -79,7 +79,7 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let said = serde_json::to_string(&ready).map_err(std::io::Error::from).and_then(|line| writeln!(std::io::stdout(), "{line}"));
     said.map_err(|source| failed("the demo is gone", source))?;
     wait_for_the_end(&place.target());
-    // Nobody is left to hear of a failure, and the rest is worth doing all the same.
+    // Errors can no longer be reported, and the rest of the cleanup is still useful.
     if find::find(&records, &place.target()).is_ok() {
         let _ = unmount::unmount(&records, &place.target(), Manner::Force);
     }
@@ -93,7 +93,7 @@ fn spec(port: u16) -> Spec {
         "Port {port}\nListenAddress 127.0.0.1\nHostKey /root/host\nAuthorizedKeysFile /root/key.pub\nStrictModes no\nUsePAM no\n\
          PasswordAuthentication no\nPidFile none\nSubsystem sftp internal-sftp\n"
     );
-    // The key is made where it is used, and thrown away with the sandbox.
+    // The key is generated inside and discarded with the sandbox.
     let script = format!(
         "set -e; mkdir {SHARE}; ssh-keygen -q -t ed25519 -N '' -f /root/host; ssh-keygen -q -t ed25519 -N '' -f /root/key; \
          cat /root/key; exec /usr/sbin/sshd -D -e -f /root/sshd_config"
@@ -115,7 +115,7 @@ fn spec(port: u16) -> Spec {
     }
 }
 
-/// Waits until sshd listens, and gives the key that was printed before.
+/// Waits until sshd listens, and returns the key that was printed before.
 fn first_words(client: &Client, log: &Path, deadline: Instant) -> Result<String, Failure> {
     const END: &str = "-----END OPENSSH PRIVATE KEY-----\n";
     loop {
@@ -129,14 +129,14 @@ fn first_words(client: &Client, log: &Path, deadline: Instant) -> Result<String,
         let pause = rustix::time::Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
         let has_ended = rustix::event::poll(&mut ended, Some(&pause)).is_ok_and(|count| count > 0);
         if has_ended || Instant::now() > deadline {
-            // What it said may hold the key.
+            // The output may contain the key.
             let last = said.lines().rev().find(|line| !line.contains("KEY")).unwrap_or("nothing").to_owned();
             return Err(failed(&format!("the server did not start; it said: {last}"), ErrorKind::Other.into()));
         }
     }
 }
 
-/// Until the demo is gone; if it said that it leaves the mount, until that is gone.
+/// Until the demo is gone; if it asked to keep the mount, until that is gone.
 fn wait_for_the_end(target: &Path) {
     let mut word = [0u8; 1];
     if !matches!(std::io::stdin().read(&mut word), Ok(1) if word == *KEEP) {
@@ -145,7 +145,7 @@ fn wait_for_the_end(target: &Path) {
     let Ok(table) = fs::File::open("/proc/self/mountinfo") else { return };
     let is_mounted = || fs::read_to_string("/proc/self/mountinfo").is_ok_and(|table| table.contains(&*target.to_string_lossy()));
     while is_mounted() {
-        // Wakes up when the table changes; the time is for what could be missed.
+        // Wakes up when the mount table changes; the timeout covers missed events.
         let timeout = rustix::time::Timespec { tv_sec: 5, tv_nsec: 0 };
         let _ = rustix::event::poll(&mut [PollFd::new(&table, PollFlags::PRI)], Some(&timeout));
     }
@@ -155,7 +155,7 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// A directory with a key and a place to mount at. Dropped: gone, as far as it is empty.
+/// A directory with a key and a mount point. Dropping it removes it, if empty.
 struct Place(PathBuf);
 
 impl Place {
@@ -181,7 +181,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.key());
-        // Never what is below: something could still be mounted there.
+        // Never recursively: something could still be mounted there.
         let _ = fs::remove_dir(self.target());
         let _ = fs::remove_dir(&self.0);
     }
