@@ -1,4 +1,4 @@
-//! One exchange with a server, redirections included; and small answers, asked for until they come.
+//! In: a request. Out: the server's response after redirects; small responses are retried.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -25,7 +25,7 @@ pub struct Client {
     agents: Mutex<BTreeMap<Route, Agent>>,
 }
 
-/// Connections of one route share their settings. Made on first use: reading the machine's CAs takes a while.
+/// Connections of one route share their settings. Created on first use: reading the machine's CAs takes a while.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Route {
     scheme: Scheme,
@@ -38,7 +38,7 @@ enum Scheme {
     Https,
 }
 
-/// A small answer of a server that was reached. 404 is an answer, too.
+/// A small response of a server that was reached. 404 is a response, too.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
@@ -52,7 +52,7 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// All values of a header that may be there more than once.
+    /// All values of a header that may be repeated.
     pub fn headers(&self, name: &str) -> impl Iterator<Item = &str> {
         self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok())
     }
@@ -61,7 +61,7 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// The body of an answer that says "here it is"; anything else is an error.
+    /// The body of a successful response; any other status is an error.
     pub fn success(self) -> Result<Vec<u8>, Error> {
         if self.is_success() {
             return Ok(self.body);
@@ -79,13 +79,13 @@ impl Client {
         &self.settings
     }
 
-    /// Ends what other threads are waiting for. What they ask for afterwards goes over new connections.
+    /// Aborts the requests that other threads wait for. Later requests use new connections.
     pub fn interrupt(&self) {
         let agents = std::mem::take(&mut *self.agents.lock().unwrap_or_else(PoisonError::into_inner));
         agents.into_values().for_each(Agent::shutdown);
     }
 
-    /// A small answer, at most `limit` bytes of it: more is an error. Asks again where that may help.
+    /// A small response of at most `limit` bytes: more is an error. Retries where that may help.
     pub fn get(&self, request: &Request, limit: u64) -> Result<Answer, Error> {
         let mut round = 0;
         loop {
@@ -126,7 +126,7 @@ impl Client {
         }
     }
 
-    /// Asks, from byte `from` on, and follows redirections to an answer. Credentials go no further than the host they are for.
+    /// Sends the request, from byte `from` on, and follows redirects. Credentials are sent only to the host they are for.
     pub(crate) fn exchange(&self, request: &Request, from: u64) -> Result<(Url, Response<ureq::Body>), Error> {
         let mut url = request.url.clone();
         let mut authorization = request.authorization.as_deref();
@@ -151,9 +151,9 @@ impl Client {
                 }
             };
             let response = answered.map_err(|error| self.failure(&url, error))?;
-            // What was sent may be secret: it is not sent on.
+            // The form may contain secrets: it is not sent to another address.
             if request.form.is_some() && redirect::is_redirection(response.status().as_u16()) {
-                return Err(Error::Redirect { url: shown(&url), problem: "what it was sent is for nobody else" });
+                return Err(Error::Redirect { url: shown(&url), problem: "the form data must not be sent elsewhere" });
             }
             if !redirect::is_redirection(response.status().as_u16()) {
                 return Ok((url, response));
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// ureq's errors in our words.
+    /// Maps ureq's errors to ours.
     pub(crate) fn failure(&self, url: &Url, error: ureq::Error) -> Error {
         use ureq::{Error as E, Timeout};
         let url = shown(url);
@@ -226,7 +226,7 @@ impl Client {
             E::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => Error::Tls { url, source: error.into() },
             E::Io(error) if is_no_connection(&error) => Error::Connect { url, source: error.into() },
             E::ConnectProxyFailed(_) | E::ConnectionFailed => Error::Connect { url, source: Box::new(error) },
-            E::BadUri(_) | E::Http(_) => Error::Address { text: url, problem: "it is no address" },
+            E::BadUri(_) | E::Http(_) => Error::Address { text: url, problem: "it is not an address" },
             E::Io(error) => Error::Broken { url, source: error.into() },
             other => Error::Broken { url, source: Box::new(other) },
         }
@@ -238,12 +238,12 @@ fn is_no_connection(error: &std::io::Error) -> bool {
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
 }
 
-/// Dates, the other form of Retry-After, are left to our own pauses.
+/// Dates, the other form of Retry-After, are ignored; our own pauses apply.
 pub(crate) fn seconds(header: Option<&str>) -> Option<Duration> {
     header.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs)
 }
 
-/// What a server says about an error is for people: one short line of it, and no control characters.
+/// A server's error text is for display: one short line of it, without control characters.
 fn first_words(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(512)]);
     let words: Vec<_> = text.split(|letter: char| letter.is_whitespace() || letter.is_control()).filter(|word| !word.is_empty()).collect();

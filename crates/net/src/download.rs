@@ -1,4 +1,4 @@
-//! Downloads to files: verified, taken up where a connection broke, from whichever source has it.
+//! In: a list of sources, a size and a hash. Out: a verified file; resumes where a connection broke, from any source that has it.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -18,19 +18,19 @@ use crate::part::{self, Mismatch, Opened, Origin, Part};
 use crate::progress::{Progress, Task};
 use crate::request::{Request, shown};
 
-/// An attempt that brought this much was worth it: the count of attempts begins anew.
+/// An attempt that brought this much resets the count of attempts.
 const WORTH_IT: u64 = 256 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct Download<'a> {
-    /// For people: what it is.
+    /// A description for the user.
     pub what: &'a str,
-    /// Where to get it, best first. Each is tried before any is tried again.
+    /// Where to get it, best first. Each is tried before any is retried.
     pub sources: &'a [Request],
-    /// The file, which appears when it is whole and verified. Until then there is `FILE.part` beside it.
+    /// The file, which appears when it is complete and verified. Until then there is `FILE.part` next to it.
     pub to: &'a Path,
     pub size: Size,
-    /// Without a hash nothing can be taken up later, and the caller has to verify.
+    /// Without a hash, a download cannot be resumed, and the caller has to verify.
     pub hash: Option<Hash>,
 }
 
@@ -56,12 +56,12 @@ impl Size {
 }
 
 impl Client {
-    /// A file that is there already is looked at, not fetched again: it may have survived a power failure, or not.
+    /// An existing file is verified, not fetched again: it may or may not have survived a power failure.
     pub fn download(&self, item: &Download<'_>, progress: &dyn Progress) -> Result<(), Error> {
         self.download_unless(item, progress, &AtomicBool::new(false))
     }
 
-    /// Several at once. The first that fails for good stops the others, and what they have stays for the next try.
+    /// Several in parallel. The first permanent failure stops the others; partial files are kept for the next try.
     pub fn download_all(&self, items: &[Download<'_>], at_once: usize, progress: &dyn Progress) -> Result<(), Error> {
         let (next, stop, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
         let work = || {
@@ -83,7 +83,7 @@ impl Client {
         failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Ends with [`Error::Stopped`] soon after `stop` is set; what it has stays for the next try.
+    /// Returns [`Error::Stopped`] soon after `stop` is set; the partial file is kept for the next try.
     pub fn download_unless(&self, item: &Download<'_>, progress: &dyn Progress, stop: &AtomicBool) -> Result<(), Error> {
         if part::is_whole(item.to, item.size.total(), item.hash)? {
             return Ok(());
@@ -105,11 +105,11 @@ struct Transfer<'a> {
     stop: &'a AtomicBool,
 }
 
-/// Whether a source that failed is worth another try.
+/// Whether a source that failed is worth a retry.
 enum Failure {
     ForNow(Error, Option<std::time::Duration>),
     ForGood(Error),
-    /// Not the source's fault: our disk, or somebody stops us.
+    /// Not the source's fault: our disk, or the download was stopped.
     OurOwn(Error),
 }
 
@@ -125,7 +125,7 @@ impl From<Error> for Failure {
 
 impl Transfer<'_> {
     fn until_whole(&self, part: &mut Part) -> Result<(), Error> {
-        // A kill between the last byte and the rename leaves a file that is whole.
+        // A kill between the last byte and the rename leaves a complete file.
         if self.item.size.total() == Some(part.written()) && self.item.hash.is_some() && part.mismatch().is_none() {
             return Ok(());
         }
@@ -159,7 +159,7 @@ impl Transfer<'_> {
         Err(last)
     }
 
-    /// One answer of one source, to its end.
+    /// One response of one source, to its end.
     fn once(&self, source: &Request, part: &mut Part) -> Result<(), Failure> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Failure::OurOwn(Error::Stopped));
@@ -173,11 +173,11 @@ impl Transfer<'_> {
         let error = Error::WrongHash { url: shown(&url), expected: expected.to_string(), found: found.to_string() };
         let origin = part.origin();
         part.start_over()?;
-        // Pieces of several answers may not fit: this source, alone, still may.
+        // Parts of several responses may not fit together: this source alone may still be good.
         Err(if origin == Origin::Several { Failure::ForNow(error, None) } else { Failure::ForGood(error) })
     }
 
-    /// Where the answer's bytes belong: behind what is there, or at the beginning.
+    /// Where the response's bytes belong: after the existing part, or at the beginning.
     fn take_position(&self, url: &Url, response: &Response<ureq::Body>, part: &mut Part) -> Result<(), Failure> {
         let status = response.status().as_u16();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -185,7 +185,7 @@ impl Transfer<'_> {
             200 => part.start_over()?,
             206 if header("content-range").and_then(first_byte) == Some(part.written()) => part.goes_on(),
             206 | 416 => {
-                // It does not have what we have the beginning of, or counts otherwise.
+                // It has another file than the one we have the beginning of, or counts bytes differently.
                 part.start_over()?;
                 let source = "the server continues elsewhere than asked".into();
                 return Err(Failure::ForNow(Error::Broken { url: shown(url), source }, None));
@@ -232,7 +232,7 @@ impl Transfer<'_> {
             }
         }
         match self.item.size {
-            // Ended early without saying so: take it up.
+            // Truncated without an error: resume.
             Size::Exactly(size) if part.written() < size => {
                 Err(Failure::ForNow(Error::Broken { url: shown(url), source: "it ended early".into() }, None))
             }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// Addresses in errors hold neither logins nor queries: see `request::shown`.
+/// Addresses in errors contain neither logins nor queries: see `request::shown`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("address {text:?}: {problem}")]
     Address { text: String, problem: &'static str },
-    #[error("{text:?} is no hash of the form sha256:HEX")]
+    #[error("{text:?} is not a hash of the form sha256:HEX")]
     Hash { text: String },
     #[error("cannot read certificates from {path:?}")]
     Certificates { path: PathBuf, source: Source },
-    #[error("this machine has no certificates to know servers by")]
+    #[error("this machine has no CA certificates to verify servers with")]
     NoCertificates,
     #[error("proxy {variable}: not an address of a proxy")]
     Proxy { variable: &'static str },
@@ -25,21 +25,21 @@ pub enum Error {
     Name { host: String, problem: String },
     #[error("cannot reach {url}")]
     Connect { url: String, source: Source },
-    #[error("cannot talk TLS with {url}")]
+    #[error("cannot complete the TLS handshake with {url}")]
     Tls { url: String, source: Source },
     #[error("{url}: the connection broke")]
     Broken { url: String, source: Source },
-    #[error("{url}: too little came within {after:?}")]
+    #[error("{url}: too little data arrived within {after:?}")]
     Stalled { url: String, after: Duration },
     #[error("{url}: the server said {status}{}", explained(.said))]
     Status { url: String, status: u16, said: String },
     #[error("{url}: the answer is larger than {limit} bytes")]
     TooLarge { url: String, limit: u64 },
-    #[error("{url}: the data is not as long as it has to be: {expected} bytes, not {found}")]
+    #[error("{url}: wrong length: expected {expected} bytes, got {found}")]
     WrongSize { url: String, expected: u64, found: u64 },
     #[error("{url}: the data is not what it has to be: {found} instead of {expected}")]
     WrongHash { url: String, expected: String, found: String },
-    #[error("nowhere to get {what} from")]
+    #[error("no source for {what}")]
     NoSource { what: String },
     #[error("stopped: another download failed")]
     Stopped,
@@ -48,7 +48,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Asking again may help.
+    /// A retry may help.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Name { .. } | Self::Connect { .. } | Self::Broken { .. } | Self::Stalled { .. } => true,

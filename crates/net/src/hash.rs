@@ -1,4 +1,4 @@
-//! What data has to hash to, and the hashing.
+//! The expected hash of data, and the hashing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::error::Error;
 
-/// A hash that is good enough to trust data by. Written as `sha256:HEX`.
+/// A hash that is strong enough to trust data by. Written as `sha256:HEX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hash {
     Sha256([u8; 32]),
@@ -34,7 +34,7 @@ impl Hash {
         }
     }
 
-    /// Without the kind, as files are named by it.
+    /// Without the kind, as used in file names.
     pub fn hex(&self) -> String {
         match self {
             Self::Sha256(bytes) => hex::encode(bytes),
@@ -56,7 +56,7 @@ impl FromStr for Hash {
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = || Error::Hash { text: text.to_owned() };
         let (kind, digits) = text.split_once(':').ok_or_else(wrong)?;
-        // One spelling per hash: it names files.
+        // One spelling per hash: it is used in file names.
         if digits.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Err(wrong());
         }
@@ -80,7 +80,7 @@ impl fmt::Display for Hash {
     }
 }
 
-/// Takes data as it comes.
+/// Hashes data incrementally.
 #[derive(Clone, Debug)]
 pub enum Hasher {
     Sha256(Sha256),

@@ -1,8 +1,7 @@
-//! HTTP for those who fetch images and packages: a request in, a small answer or a verified file out.
+//! HTTP for images and packages: a request in, a small response or a verified file out.
 //!
-//! The other side is hostile or broken: it may lie about sizes, send other bytes, stall, cut the
-//! connection or point elsewhere. What is downloaded counts only when size and hash are right, every
-//! wait has an end, and credentials go to the host they were meant for and to nobody else.
+//! The server is taken to be hostile or broken: it may lie about sizes, send other bytes, stall, cut the connection or redirect. A download
+//! counts only when size and hash are right, every wait has a deadline, and credentials go only to the host they were meant for.
 
 pub mod download;
 pub mod client;

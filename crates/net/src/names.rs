@@ -1,5 +1,5 @@
-//! Names become addresses here, without libc: in a static binary its look-ups load plug-ins of
-//! another libc. /etc/hosts and /etc/resolv.conf are read; what else nsswitch.conf knows is not.
+//! In: a host name. Out: its addresses, resolved without libc: in a static binary its resolver loads plug-ins of another libc. /etc/hosts
+//! and /etc/resolv.conf are read; other sources of nsswitch.conf are not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-/// One more than this many addresses of a host are of no use.
+/// More addresses of a host than this are of no use.
 const ENOUGH: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Names;
 
-/// Travels through ureq's errors as it is.
+/// Passed through ureq's errors unchanged.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 pub(crate) struct NoAddress {
@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    /// libc's own answer is the oracle: a test is no static binary.
+    /// libc's resolver is the oracle: a test is not a static binary.
     #[test]
     fn the_hosts_file_is_read() {
         use std::net::ToSocketAddrs as _;

@@ -1,8 +1,8 @@
-//! A server that sends one byte a minute never stalls, and never ends: too slow counts as not at all.
+//! A server that sends one byte a minute never stalls, and never ends: below a minimum rate counts as stalled.
 
 use std::time::{Duration, Instant};
 
-/// What has to come within one stall deadline. 1 kB in 30 s is slower than any modem.
+/// What has to arrive within one stall deadline. 1 kB in 30 s is slower than any modem.
 const FLOOR: u64 = 1024;
 
 #[derive(Debug)]

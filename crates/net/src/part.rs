@@ -1,5 +1,5 @@
-//! A file that is not whole yet: `NAME.part` beside NAME, locked by whoever downloads it. It survives
-//! a cut connection, a kill and a reboot, and becomes NAME only by a rename after its hash is right.
+//! An incomplete file: `NAME.part` next to NAME, locked by the process that downloads it. It survives a cut connection, a kill and a
+//! reboot, and becomes NAME only by a rename after its hash is right.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -22,7 +22,7 @@ pub(crate) struct Part {
     origin: Origin,
 }
 
-/// Bytes of one answer are wrong together; bytes of several may each be right and not fit.
+/// Bytes of one response are wrong together; bytes of several may each be right and not fit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     OneAnswer,
@@ -37,12 +37,12 @@ pub(crate) struct Mismatch {
 
 #[derive(Debug)]
 pub(crate) enum Opened {
-    /// Somebody else finished it while we waited.
+    /// Another process finished it while we waited.
     Whole,
     Unfinished(Box<Part>),
 }
 
-/// Whether the file is there and what it has to be; if it is not that, it goes. Without a hash, being there has to do.
+/// Whether the file exists with the right content; otherwise it is removed. Without a hash, existence is enough.
 pub(crate) fn is_whole(target: &Path, size: Option<u64>, expected: Option<Hash>) -> Result<bool, Error> {
     let failed = |source| Error::File { path: target.to_owned(), source };
     let mut file = match File::open(target) {
@@ -75,8 +75,8 @@ fn feed(file: &mut File, mut take: impl FnMut(&[u8])) -> io::Result<()> {
 }
 
 impl Part {
-    /// Waits for another process that downloads the same file. What an earlier attempt left is kept
-    /// only if a hash can tell whether it fits.
+    /// Waits for another process that downloads the same file. The part left by an earlier attempt is kept only if there is a hash to
+    /// verify it.
     pub(crate) fn open(target: &Path, expected: Option<Hash>, limit: u64) -> Result<Opened, Error> {
         let mut name = target.as_os_str().to_owned();
         name.push(".part");
@@ -119,7 +119,7 @@ impl Part {
         Ok(())
     }
 
-    /// What follows comes from another answer than what is there.
+    /// What follows comes from another response than the existing part.
     pub(crate) fn goes_on(&mut self) {
         self.origin = Origin::Several;
     }
@@ -141,14 +141,14 @@ impl Part {
         self.origin
     }
 
-    /// What is there hashes to something else than expected, namely this.
+    /// The actual hash, if it differs from the expected one.
     pub(crate) fn mismatch(&self) -> Option<Mismatch> {
         let expected = self.expected?;
         let found = self.hasher.clone()?.finish();
         (found != expected).then_some(Mismatch { expected, found })
     }
 
-    /// From now on the file has its name, and is not written any more.
+    /// From now on the file has its final name, and is not written any more.
     pub(crate) fn finish(self) -> Result<(), Error> {
         fs::rename(&self.path, &self.target).map_err(|source| self.failed(source))
     }
@@ -158,7 +158,7 @@ impl Part {
     }
 }
 
-/// The file under `path`, ours alone. Whoever held the lock before may have renamed it: then it is another one.
+/// The file at `path`, locked. The previous holder of the lock may have renamed it: then the path names another file.
 fn locked(path: &Path) -> io::Result<File> {
     loop {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;

@@ -1,4 +1,4 @@
-//! Which proxy a request goes through, by the variables that everybody uses.
+//! In: the usual environment variables and an address. Out: the proxy for a request.
 
 use std::net::IpAddr;
 
@@ -13,11 +13,11 @@ pub struct Proxies {
     except: Vec<Exception>,
 }
 
-/// Part of `no_proxy`.
+/// An entry of `no_proxy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Exception {
     Everything,
-    /// The domain itself and all below it.
+    /// The domain itself and its subdomains.
     Domain(String, Option<u16>),
     Network(IpAddr, u8),
 }
@@ -31,7 +31,7 @@ impl Proxies {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    /// Lower case first: that is what curl, apt and Go agree on.
+    /// Lower case first: curl, apt and Go agree on that.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let set = |name: &str| variable(name).or_else(|| variable(&name.to_uppercase())).filter(|value| !value.trim().is_empty());
         let proxy = |name: &'static str| set(name).map(|value| address(&value).ok_or(Error::Proxy { variable: name })).transpose();
@@ -51,7 +51,7 @@ impl Proxies {
     }
 }
 
-/// Says whether there are proxies, not which: their addresses may hold passwords.
+/// Shows whether there are proxies, not which: their addresses may hold passwords.
 impl std::fmt::Debug for Proxies {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let there = |proxy: &Option<String>| proxy.as_ref().map(|_| "…");
@@ -66,7 +66,7 @@ fn address(text: &str) -> Option<String> {
     ureq::Proxy::new(&text).is_ok().then_some(text)
 }
 
-/// A proxy elsewhere cannot reach what is here.
+/// A proxy elsewhere cannot reach this machine's loopback addresses.
 fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

@@ -1,4 +1,4 @@
-//! Where a redirection leads, and whether the credentials may come along.
+//! In: a Location header. Out: the address it means, and whether credentials may be sent there.
 
 use url::Url;
 
@@ -12,7 +12,7 @@ pub(crate) fn is_redirection(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// The address that `location`, said by `from`, means.
+/// Resolves `location` relative to `from`.
 pub(crate) fn target(from: &Url, location: Option<&str>) -> Result<Url, Error> {
     let wrong = |problem| Error::Redirect { url: shown(from), problem };
     let location = location.ok_or_else(|| wrong("it names no address"))?;
@@ -20,7 +20,7 @@ pub(crate) fn target(from: &Url, location: Option<&str>) -> Result<Url, Error> {
     if !matches!(to.scheme(), "http" | "https") || to.host_str().is_none_or(str::is_empty) {
         return Err(wrong("it leads to something else than HTTP"));
     }
-    // A login that a server invents is none of ours.
+    // Drop a login that the server puts into the address.
     to.set_username("").and_then(|()| to.set_password(None)).map_err(|()| wrong("it leads to no host"))?;
     to.set_fragment(None);
     Ok(to)

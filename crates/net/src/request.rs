@@ -1,4 +1,4 @@
-//! What is asked for. Whoever prints a request sees no secret.
+//! A request. Its Debug output contains no secret.
 
 use std::fmt;
 
@@ -13,15 +13,15 @@ pub struct Request {
     pub(crate) url: Url,
     pub(crate) accept: Vec<String>,
     pub(crate) authorization: Option<String>,
-    /// Sent instead of asking: token servers want that.
+    /// Sent as a POST instead of a GET: token servers want that.
     pub(crate) form: Option<String>,
 }
 
 impl Request {
-    /// A user and password in the address become basic authentication and leave the address.
+    /// A user and password in the address become basic authentication and are removed from it.
     pub fn to(mut url: Url) -> Result<Self, Error> {
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
-            return Err(Error::Address { text: shown(&url), problem: "it is no http:// or https:// address of a host" });
+            return Err(Error::Address { text: shown(&url), problem: "it is not an http:// or https:// address of a host" });
         }
         let password = url.password().unwrap_or_default();
         let login = (!url.username().is_empty()).then(|| (percent_decoded(url.username()), percent_decoded(password)));
@@ -37,7 +37,7 @@ impl Request {
 
     pub fn parse(text: &str) -> Result<Self, Error> {
         // The text is not repeated: it may hold a password.
-        let url = text.parse().map_err(|_| Error::Address { text: String::new(), problem: "it is no address" })?;
+        let url = text.parse().map_err(|_| Error::Address { text: String::new(), problem: "it is not an address" })?;
         Self::to(url)
     }
 
@@ -82,7 +82,7 @@ pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // These fail only where there is no host, hence nothing to hide.
+    // These fail only without a host, where there is nothing to hide.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.into()

@@ -1,19 +1,19 @@
-//! How long to wait before asking again.
+//! How long to wait before a retry.
 
 use std::time::Duration;
 
-/// No server keeps us waiting for longer, whatever it asks for.
+/// The longest pause, whatever the server asks for.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The pause after `round` (from 0) has failed: doubles, spread by up to a half so that a thousand
-/// nodes that lost the same server do not come back in the same instant. `spread` is from 0 to 1.
+/// The pause after `round` (from 0) has failed: doubles, with a jitter of up to a half so that a thousand nodes that lost the same server
+/// do not come back in the same instant. `spread` is from 0 to 1.
 pub(crate) fn pause(round: u32, first: Duration, asked_for: Option<Duration>, spread: f64) -> Duration {
     let doubled = first.saturating_mul(1 << round.min(16));
     let spread = doubled.min(LONGEST).mul_f64(1.0 + spread.clamp(0.0, 1.0) / 2.0);
     spread.max(asked_for.unwrap_or_default()).min(LONGEST)
 }
 
-/// Any number from 0 to 1 will do; the kernel has plenty.
+/// A random number from 0 to 1.
 pub(crate) fn any_spread() -> f64 {
     let mut bytes = [0u8; 2];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);

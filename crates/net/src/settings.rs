@@ -1,4 +1,4 @@
-//! How to fetch: whom to trust, how long to wait, which way to take.
+//! How to fetch: trusted CAs, timeouts, proxies.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ pub struct Settings {
     pub ca_files: Vec<PathBuf>,
     pub plain_http: PlainHttp,
     pub proxies: Proxies,
-    /// From the look-up of the name to the end of the TLS handshake.
+    /// From the name lookup to the end of the TLS handshake.
     pub connect_timeout: Duration,
-    /// How long a server may bring (almost) nothing.
+    /// How long a server may send (almost) nothing.
     pub stall_timeout: Duration,
     /// How often everything is tried before giving up.
     pub attempts: u32,
-    /// The pause before the second attempt; it doubles from one to the next.
+    /// The pause before the second attempt; it doubles each time.
     pub first_pause: Duration,
 }
 
@@ -45,13 +45,13 @@ impl Default for Settings {
     }
 }
 
-/// Where data may travel unprotected.
+/// Where unencrypted HTTP is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlainHttp {
     Refused,
     /// `host` or `host:port`.
     OnlyFrom(BTreeSet<String>),
-    /// For data that is signed or hashed all the way, such as Debian's archive.
+    /// For data that is signed or hashed end to end, such as Debian's archive.
     Allowed,
 }
 

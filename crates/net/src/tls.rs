@@ -1,5 +1,5 @@
-//! Whom TLS trusts: the machine's CAs and those that the settings name. One crypto provider, ours:
-//! a process-wide default could be set twice.
+//! In: CA files. Out: a TLS configuration that trusts the machine's CAs and these. With an explicit crypto provider: a process-wide default
+//! could be set twice.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) fn configuration(ca_files: &[PathBuf]) -> Result<TlsConfig, Error> {
     for path in ca_files {
         trusted.extend(certificates(path)?);
     }
-    // Single unreadable files of the machine's are no reason to stop: the others may do.
+    // Single unreadable files among the machine's CAs are not an error: the others may be enough.
     let machine = rustls_native_certs::load_native_certs().certs;
     trusted.extend(machine.iter().map(|certificate| Certificate::from_der(certificate).to_owned()));
     if trusted.is_empty() {
