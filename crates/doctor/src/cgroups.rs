@@ -1,11 +1,11 @@
-//! Control groups: for limits, and so that a client does not end with the service that asked for its mount.
+//! Cgroups: for limits, and so that a client does not end with the service that requested its mount.
 
 use rustix::fs::{Access, access};
 use shorefast_sys::mountinfo::{self, Entry};
 
 use crate::finding::Finding;
 
-/// What `limits` in a definition can use.
+/// The controllers that `limits` in a definition can use.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
 pub fn check() -> Finding {
@@ -16,7 +16,7 @@ pub fn check() -> Finding {
     judge(&available, !hierarchies.is_empty(), writable)
 }
 
-/// Of version 1 the names are mount options, of version 2 they are in a file.
+/// In version 1 the names are mount options, in version 2 they are in a file.
 fn controllers(entry: &Entry) -> Vec<String> {
     if entry.fstype == "cgroup2" {
         let names = std::fs::read_to_string(entry.mount_point.join("cgroup.controllers")).unwrap_or_default();
@@ -35,7 +35,7 @@ fn judge(available: &[String], mounted: bool, writable: bool) -> Finding {
         (false, ..) => Finding::warning("cgroups", "no cgroup hierarchy is mounted", "mount -t cgroup2 cgroup2 /sys/fs/cgroup"),
         (_, false, _) => Finding::warning(
             "cgroups",
-            "no cgroup hierarchy can be written to: limits fail, and clients stay in the group of whoever mounts",
+            "no cgroup hierarchy can be written to: limits fail, and clients stay in the cgroup of the launching process",
             "run it on the host, or with /sys/fs/cgroup writable",
         ),
         (_, _, false) => Finding::warning(

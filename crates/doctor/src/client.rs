@@ -1,4 +1,4 @@
-//! One client, or all: is its definition good, does the kernel have its filesystem, is its image here?
+//! In: one client, or all. Out: whether its definition is valid, the kernel has its filesystem, and its image is in the store.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn check(fstype: &str, subject: &Subject) -> Vec<Finding> {
     findings
 }
 
-/// Those that work are no news.
+/// Reports only clients with a problem.
 pub fn check_all(subject: &Subject) -> Vec<Finding> {
     let clients = match &subject.configuration {
         Ok(configuration) => client::all(configuration),
@@ -88,7 +88,7 @@ fn judge_filesystems(subject: &str, types: &[String], known: &str, modules: &str
 
 fn image(subject: &str, client: &Client, examined: &Subject) -> Finding {
     let Some(image) = &client.definition.image else {
-        return Finding::bad(subject, "the definition names no image", "add image = \"…\" to it, or say --image with every mount");
+        return Finding::bad(subject, "the definition names no image", "add image = \"…\" to it, or pass --image with every mount");
     };
     let reference: Reference = match image.parse() {
         Ok(reference) => reference,
@@ -98,7 +98,7 @@ fn image(subject: &str, client: &Client, examined: &Subject) -> Finding {
         }
     };
     let fetch = format!("shorefast image pull '{image}'");
-    // Asking the store would make its directory.
+    // Opening the store would create its directory.
     if !examined.root.is_dir() && !matches!(reference, Reference::Directory(_)) {
         return Finding::warning(subject, format!("image {image} is not here: the first mount gets it"), fetch);
     }

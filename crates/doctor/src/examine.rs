@@ -1,4 +1,4 @@
-//! All checks, in the order in which a mount would meet what they look at.
+//! All checks, in the order in which a mount would depend on them.
 
 use crate::finding::Finding;
 use crate::subject::Subject;

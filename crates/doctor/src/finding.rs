@@ -1,4 +1,4 @@
-//! What was found, whether it is good, and what to do if it is not.
+//! A finding: what was checked, the verdict, and the remedy.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ pub struct Finding {
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Good,
-    /// Works, but not everything, or not everywhere.
+    /// Works, but with restrictions.
     Warning,
     /// Mounts will fail.
     Bad,

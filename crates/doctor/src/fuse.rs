@@ -1,4 +1,4 @@
-//! /dev/fuse, without which no FUSE client serves.
+//! Whether /dev/fuse, which every FUSE client needs, can be opened.
 
 use std::os::fd::AsFd as _;
 
@@ -11,7 +11,7 @@ pub fn check() -> Finding {
     judge(sys::fuse::open().map(|device| sys::fuse::is_device(device.as_fd())).map_err(|error| error.errno()))
 }
 
-/// In: whether what could be opened is the device, or why nothing could.
+/// `opened`: whether the opened file is the FUSE device, or the error.
 fn judge(opened: Result<bool, Errno>) -> Finding {
     match opened {
         Ok(true) => Finding::good("fuse", "/dev/fuse can be opened"),

@@ -1,4 +1,4 @@
-//! What no mount can do without. Tried, not deduced from the version: distributions add features to old kernels.
+//! Kernel features that every mount needs. Probed, not deduced from the version: distributions backport features to old kernels.
 
 use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, fsopen};
@@ -17,7 +17,7 @@ pub fn check() -> Finding {
     judge(&Kernel {
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
         notifies: shorefast_sys::seccomp::is_supported(),
-        // A context that is never made into a filesystem.
+        // The context is never turned into a filesystem.
         mount_api: fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).map(drop),
         user_namespaces: namespaces.trim().parse().ok(),
     })

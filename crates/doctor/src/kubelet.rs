@@ -1,4 +1,4 @@
-//! A kubelet that runs here: does it mount through us, and does it tell us the cluster's name servers?
+//! If a kubelet runs here: whether it mounts through us, and whether it writes the cluster's name servers for us.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ pub fn check() -> Vec<Finding> {
     command_lines().filter(|words| is_kubelet(words)).flat_map(|words| judge(mounter(&words).as_deref(), look)).collect()
 }
 
-/// What lies at the path of a mounter.
+/// What is at the path of a mounter.
 struct Look {
     program: Option<PathBuf>,
     executable: bool,
@@ -45,7 +45,7 @@ fn judge(mounter: Option<&Path>, look: impl Fn(&Path) -> Look) -> Vec<Finding> {
         let remedy = "`shorefast install --kubelet` makes a link of the right name";
         return vec![Finding::bad(
             "kubelet",
-            format!("kubelet's mounter {shown} is not called mounter: we would not know who calls"),
+            format!("kubelet's mounter {shown} is not called mounter: we would not recognise kubelet's calls"),
             remedy,
         )];
     }
@@ -61,7 +61,7 @@ fn judge(mounter: Option<&Path>, look: impl Fn(&Path) -> Look) -> Vec<Finding> {
     findings
 }
 
-/// Of processes that see the same mounts as we do: what a path means to others, we cannot know.
+/// Only of processes in our mount namespace: paths of others may mean other files.
 fn command_lines() -> impl Iterator<Item = Vec<String>> {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let ours = namespace(Path::new("/proc/self"));
@@ -75,7 +75,7 @@ fn words(line: &[u8]) -> Vec<String> {
     line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// Also as a part of one large binary: `hyperkube kubelet`.
+/// Also as a subcommand of one large binary: `hyperkube kubelet`.
 fn is_kubelet(words: &[String]) -> bool {
     let name = |word: &String| Path::new(word).file_name().is_some_and(|name| name == "kubelet");
     words.first().is_some_and(name) || (words.first().is_some_and(|word| word.ends_with("hyperkube")) && words.get(1).is_some_and(name))

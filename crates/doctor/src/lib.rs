@@ -1,7 +1,7 @@
 //! A host in, findings out: what is missing here, and what to do about it.
 //!
-//! Nothing is changed, no filesystem but our own directories is asked anything, and every wait has a deadline: a hung mount of
-//! somebody else's is none of our business. Each check looks, in a few lines, and then judges what it saw: that part is pure.
+//! Nothing is changed, no filesystem except those of our own directories is accessed, and every wait has a deadline: a hung mount of others
+//! cannot block it. Each check collects facts in a few lines, and then judges them: that part is pure.
 
 pub mod examine;
 pub mod client;

@@ -35,7 +35,7 @@ fn servers(text: &str) -> Vec<IpAddr> {
     addresses.collect()
 }
 
-/// Asks for the servers of the root: any answer will do, also a refusal.
+/// Asks for the root's name servers: any response counts, a refusal included.
 fn answers(server: IpAddr) -> bool {
     const QUESTION: [u8; 17] = [0x5f, 0x61, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
     let own: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() };

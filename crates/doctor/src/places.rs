@@ -1,4 +1,4 @@
-//! Our own directories.
+//! Whether our directories can be written to and have free space.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
 use crate::finding::Finding;
 
-/// Less, and the next image may not fit.
+/// With less, the next image may not fit.
 const LITTLE: u64 = 512 << 20;
 
 pub fn check(subject: &str, directory: &Path) -> Finding {
-    // What is not there yet will be made in the nearest that is.
+    // A missing directory will be created in its nearest existing ancestor.
     let existing = directory.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(Path::new("/"));
     let shown = directory.display();
     match statvfs(existing) {

@@ -1,5 +1,5 @@
-//! Who sees a mount that is made here: in a private directory nobody who already has a mount namespace of its own, such as a
-//! container with a volume there. Read from the kernel's table; the directories themselves are not touched.
+//! Mount propagation: below a private mount, a new mount is not visible in existing mount namespaces, such as that of a container with a
+//! volume there. Read from the kernel's mount table; the directories themselves are not touched.
 
 use std::path::Path;
 

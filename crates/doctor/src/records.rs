@@ -1,4 +1,4 @@
-//! Records of mounts that nobody can read.
+//! Records of mounts that cannot be read.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use shorefast_engine::records::Records;
 
 use crate::finding::Finding;
 
-/// `None`: nothing to say.
+/// `None`: nothing to report.
 pub fn check(run_dir: &Path) -> Option<Finding> {
     let records = Records::at(run_dir);
     let unreadable = records.scan().map(|scan| scan.unreadable.into_iter().map(|one| one.path).collect()).unwrap_or_default();
@@ -17,7 +17,7 @@ fn judge(unreadable: Vec<std::path::PathBuf>, aside: Vec<std::path::PathBuf>) ->
     let names = |paths: &[std::path::PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     if !unreadable.is_empty() {
         let finding = format!("{} cannot be read as a record of a mount", names(&unreadable));
-        return Some(Finding::warning("records", finding, "`shorefast reconcile` sets it aside, and finds the mount again if it lives"));
+        return Some(Finding::warning("records", finding, "`shorefast reconcile` moves it away, and recovers the record of a live mount"));
     }
     let finding = || format!("{} was set aside because it could not be read", names(&aside));
     (!aside.is_empty()).then(|| Finding::warning("records", finding(), "look at it, then remove it"))

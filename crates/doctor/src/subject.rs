@@ -6,7 +6,7 @@ use shorefast_engine::Error;
 use shorefast_engine::configuration::Configuration;
 use shorefast_image::Store;
 
-/// A host, and where our things are on it.
+/// A host, and where our files are on it.
 #[derive(Debug)]
 pub struct Subject {
     /// A filesystem type; None: the host in general, and all definitions.
