@@ -1,7 +1,7 @@
-//! Decompresses packages ahead of whoever unpacks them.
+//! In: package files. Out: their decompressed content, in order, ahead of the unpacker.
 //!
-//! Unpacking goes package by package, so that the result never depends on chance. Decompressing takes most of the time and
-//! depends on nothing: each processor works on a package of its own, at most a few megabytes ahead.
+//! Unpacking goes package by package, so that the result is deterministic. Decompressing takes most of the time and is independent: each
+//! CPU works on a different package, at most a few megabytes ahead.
 
 use std::io::{self, Read};
 use std::num::NonZero;
@@ -13,10 +13,10 @@ use crate::deb::{Deb, Problem};
 use crate::error::Error;
 
 const PIECE: usize = 128 * 1024;
-/// Pieces that wait for the unpacker, per package.
+/// Chunks that are queued for the unpacker, per package.
 const AHEAD: usize = 48;
 
-/// Gives every package's files, as a plain tar archive, to `unpack`, in order.
+/// Passes every package's files, as a plain tar archive, to `unpack`, in order.
 pub fn in_order<E: From<Error>>(debs: &[Deb], mut unpack: impl FnMut(&Deb, &mut dyn Read) -> Result<(), E>) -> Result<(), E> {
     let workers = thread::available_parallelism().map_or(1, NonZero::get).min(debs.len());
     let (senders, receivers): (Vec<_>, Vec<_>) = debs.iter().map(|_| sync_channel(AHEAD)).unzip();
@@ -35,12 +35,12 @@ pub fn in_order<E: From<Error>>(debs: &[Deb], mut unpack: impl FnMut(&Deb, &mut 
         let mut one = |deb: &Deb, receiver| {
             let mut pieces = Pieces { receiver, piece: Vec::new(), at: 0, failure: None };
             let result = unpack(deb, &mut pieces);
-            // What could not be read is why it could not be unpacked.
+            // A read error is the cause of the unpack error, so it takes precedence.
             pieces.failure.map_or(result, |error| Err(error.into()))
         };
         let result = debs.iter().zip(receivers).try_for_each(|(deb, receiver)| one(deb, receiver));
         if result.is_err() {
-            // There is no use in the others.
+            // The remaining packages are not needed.
             let _ = work.lock().map(|mut work| work.by_ref().for_each(drop));
         }
         result
@@ -62,7 +62,7 @@ fn decompress(deb: &Deb, pieces: &SyncSender<Result<Vec<u8>, Error>>) {
             Err(error) => Err(failed(Problem::Read(deb.file.clone(), error))),
         };
         let is_last = piece.is_err();
-        // Nobody listens any more: the unpacker failed.
+        // The receiver is gone: the unpacker failed.
         if pieces.send(piece).is_err() || is_last {
             return;
         }

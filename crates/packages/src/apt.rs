@@ -1,12 +1,10 @@
-//! What apt's own files say: where packages come from, whose signature is believed, which proxy is used.
-//!
-//! Texts in, values out; see sources.list(5) and apt.conf(5).
+//! In: the text of apt's files. Out: archives, trusted keys and the proxy; see sources.list(5) and apt.conf(5).
 
 use std::path::PathBuf;
 
 use crate::control;
 
-/// One archive as apt knows it.
+/// One archive as configured in apt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub uris: Vec<String>,
@@ -17,10 +15,10 @@ pub struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignedBy {
-    /// Anybody whom this machine's apt believes.
+    /// Any key that this machine's apt trusts.
     Anybody,
     Files(Vec<PathBuf>),
-    /// The key itself stands in the file.
+    /// The key itself is in the file.
     Key(String),
 }
 

@@ -1,4 +1,4 @@
-//! An archive, from its address to the text of its indexes, with nothing believed that is not signed.
+//! In: an archive's address and keyring. Out: the text of its indexes; nothing unsigned is trusted.
 //!
 //! The chain: keyring → InRelease (or Release with Release.gpg) → checksums of the indexes → checksums of the packages.
 
@@ -19,18 +19,18 @@ use crate::sources::{Source, Trust};
 use crate::supply::{Supply, Wanted, write_whole};
 
 const RELEASE_LIMIT: u64 = 16 << 20;
-/// Ten times what Debian's is.
+/// Ten times the size of Debian's.
 const INDEX_LIMIT: u64 = 512 << 20;
 
 /// A verified archive.
 #[derive(Clone, Debug)]
 pub struct Archive {
     pub mirrors: Vec<String>,
-    /// What it offers, stripped; see [`index::strip`].
+    /// Its indexes, stripped; see [`index::strip`].
     pub indexes: Vec<String>,
 }
 
-/// All sources at once. Those of another origin than they have to be are left out.
+/// All sources in parallel. Those of an unexpected origin are left out.
 pub fn open_all(sources: &[Source], architecture: &str, supply: &Supply<'_>, now: SystemTime) -> Result<Vec<Archive>, Error> {
     let results: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = sources.iter().map(|source| scope.spawn(|| open(source, architecture, supply, now))).collect();
@@ -50,7 +50,7 @@ fn open(source: &Source, architecture: &str, supply: &Supply<'_>, now: SystemTim
     for component in &source.components {
         indexes.push(packages(source, &release, component, architecture, supply)?);
     }
-    // Only now: an archive that turned out to be of no use must not lock out an older one that is.
+    // Only now: an archive that turned out to be unusable must not lock out an older one that is usable.
     seen.remember(release.date)?;
     Ok(Some(Archive { mirrors: source.mirrors.clone(), indexes }))
 }
@@ -74,7 +74,7 @@ fn keyring(trust: &Trust) -> Result<Keyring, Error> {
     Ok(keyring)
 }
 
-/// From the first mirror that has a good one; if none has, what was wrong with the first.
+/// From the first mirror that has a valid one; if none has, the error of the first.
 fn release(source: &Source, keyring: &Keyring, seen: Option<SystemTime>, supply: &Supply<'_>, now: SystemTime) -> Result<Release, Error> {
     let mut first_failure = None;
     for mirror in &source.mirrors {
@@ -106,7 +106,7 @@ fn signed_text(directory: &str, keyring: &Keyring, supply: &Supply<'_>, now: Sys
     Ok((url, String::from_utf8_lossy(&content).into_owned()))
 }
 
-/// A component's index, stripped. Read once, kept by the checksum of what it was made of.
+/// A component's index, stripped. Parsed once, then cached by the checksum of the original.
 fn packages(source: &Source, release: &Release, component: &str, architecture: &str, supply: &Supply<'_>) -> Result<String, Error> {
     let directory = format!("{component}/binary-{architecture}");
     let found = [".xz", ".gz", ""].iter().find_map(|ending| {
@@ -136,7 +136,7 @@ fn packages(source: &Source, release: &Release, component: &str, architecture: &
 fn wanted_index(source: &Source, release: &Release, directory: &str, path: &str, listed: &Listed) -> Wanted {
     let mut urls = Vec::new();
     for mirror in &source.mirrors {
-        // By hash first: while the archive is being updated, the name may be another file's already.
+        // By hash first: while the archive is being updated, the name may already be another file.
         if release.by_hash {
             urls.push(format!("{mirror}/dists/{}/{directory}/by-hash/SHA256/{}", source.suite, listed.sha256));
         }
@@ -163,13 +163,13 @@ fn plain_text(file: &Path, listed: &Listed, path: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// When the newest Release of an archive's suite was made that was ever seen here.
+/// The date of the newest Release ever seen here of an archive's suite.
 struct Seen {
     file: PathBuf,
 }
 
 impl Seen {
-    /// By the address, not by the archive's own name: a snapshot of an archive is older than the archive, and rightly so.
+    /// Keyed by the address, not by the archive's name: a snapshot of an archive is legitimately older than the archive.
     fn of(source: &Source, cache: &Path) -> Self {
         let name = format!("{} {}", source.mirrors[0], source.suite);
         let key = deb::sha256_of(&mut name.as_bytes()).expect("a slice can be read");

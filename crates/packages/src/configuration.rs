@@ -1,4 +1,4 @@
-//! `/etc/shorefast/packages.toml`: which archives to use, whatever this machine's apt says.
+//! `/etc/shorefast/packages.toml`: the archives to use, overriding this machine's apt configuration.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields, default)]
 pub struct Configuration {
     pub suite: Option<String>,
-    /// The same archive in several places, tried in this order.
+    /// Mirrors of the same archive, tried in this order.
     pub mirrors: Vec<String>,
     pub components: Option<Vec<String>>,
     pub keyring: Option<PathBuf>,
@@ -20,7 +20,7 @@ pub struct Configuration {
 #[serde(deny_unknown_fields)]
 pub struct Archive {
     pub mirrors: Vec<String>,
-    /// `{suite}` stands for the suite that is asked for.
+    /// `{suite}` stands for the requested suite.
     #[serde(default = "only_the_suite")]
     pub suites: Vec<String>,
     pub components: Option<Vec<String>>,
@@ -32,7 +32,7 @@ fn only_the_suite() -> Vec<String> {
 }
 
 impl Configuration {
-    /// All archives; what one does not say itself, the top of the file says for it.
+    /// All archives; missing keys are taken from the top of the file.
     pub fn archives(&self) -> Vec<Archive> {
         let short = Archive { mirrors: self.mirrors.clone(), suites: only_the_suite(), components: None, keyring: None };
         let all = (!self.mirrors.is_empty()).then_some(short).into_iter().chain(self.archive.iter().cloned());

@@ -1,4 +1,4 @@
-//! Debian's control format (deb822), read in place.
+//! In: text in Debian's control format (deb822). Out: paragraphs and fields, parsed in place.
 //!
 //! A suite's index is 50 MB of it with 1.5 million fields; nothing is copied here.
 
@@ -20,7 +20,7 @@ pub fn paragraphs(text: &str) -> impl Iterator<Item = Paragraph<'_>> {
 pub struct Paragraph<'a>(&'a str);
 
 impl<'a> Paragraph<'a> {
-    /// Names and values; a value's continuation lines are part of it, line ends and all. Comment lines do not count.
+    /// Names and values; a value's continuation lines are part of it, line ends included. Comment lines are skipped.
     pub fn fields(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -43,7 +43,7 @@ impl<'a> Paragraph<'a> {
     }
 }
 
-/// Past the line end after which the next field, comment or nothing begins.
+/// The position after the line end that is followed by the next field, a comment or the end.
 fn end_of_field(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

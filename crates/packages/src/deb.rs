@@ -1,4 +1,4 @@
-//! A package file: the archive of files in it, and nothing of its scripts.
+//! In: a package file. Out: its archive of files; its scripts are ignored.
 //!
 //! deb(5): an ar archive of `debian-binary`, `control.tar…` and `data.tar…`.
 
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 /// A package file in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deb {
-    /// For people: name and version.
+    /// For display: name and version.
     pub name: String,
     pub file: PathBuf,
     pub size: u64,
@@ -30,7 +30,7 @@ pub enum Problem {
     Compression(String),
 }
 
-/// A package may ask its reader for gigabytes; the largest that dpkg makes asks for 65 MB (`xz -9`).
+/// Decompressor limits, as a package could demand gigabytes; the largest that dpkg makes demands 65 MB (`xz -9`).
 const XZ_MEMORY: u64 = 80 << 20;
 const ZSTD_WINDOW_LOG: u32 = 26;
 
@@ -63,7 +63,7 @@ impl Deb {
     }
 }
 
-/// Whether this is the very file.
+/// Whether size and checksum match.
 pub fn is_whole(file: &mut File, size: u64, sha256: &str) -> io::Result<bool> {
     if file.metadata()?.len() != size {
         return Ok(false);
@@ -101,14 +101,14 @@ enum Compression {
     Zstd,
 }
 
-/// Where the archive of files lies in the package.
+/// The position of the archive of files in the package.
 fn data_member(file: &mut (impl Read + io::Seek)) -> io::Result<Result<Member, Problem>> {
     const MAGIC: &[u8; 8] = b"!<arch>\n";
     const HEADER: u64 = 60;
     file.seek(SeekFrom::Start(0))?;
     let mut magic = [0; 8];
     if file.read_exact(&mut magic).is_err() || magic != *MAGIC {
-        return Ok(Err(Problem::Format("it is no ar archive")));
+        return Ok(Err(Problem::Format("it is not an ar archive")));
     }
     let mut at = MAGIC.len() as u64;
     loop {
@@ -132,7 +132,7 @@ fn data_member(file: &mut (impl Read + io::Seek)) -> io::Result<Result<Member, P
             };
             return Ok(Ok(Member { offset, size, compression }));
         }
-        // Members begin at even places.
+        // Members are aligned to even offsets.
         at = offset + size + size % 2;
     }
 }

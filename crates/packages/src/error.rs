@@ -13,15 +13,15 @@ pub enum Error {
     Configuration { path: PathBuf, source: Box<toml::de::Error> },
     #[error("cannot read {path:?}")]
     Read { path: PathBuf, source: io::Error },
-    #[error("it is not said of which suite the packages are to be")]
+    #[error("no suite given")]
     NoSuite,
     #[error("there is no archive to get packages of {suite} from")]
     NoArchive { suite: String },
-    #[error("{mirror:?} is no address of an archive")]
+    #[error("{mirror:?} is not the address of an archive")]
     Mirror { mirror: String },
     #[error("there is no keyring to check {mirror} with")]
     NoKeyring { mirror: String },
-    #[error("{path:?} holds no key that can be read")]
+    #[error("{path:?} holds no readable key")]
     Keyring { path: PathBuf },
     #[error("cannot trust {url}")]
     Signature { url: String, source: signature::Problem },
@@ -31,32 +31,32 @@ pub enum Error {
     NoRelease { url: String },
     #[error("{url} has no packages of {component} for {architecture}")]
     NotOffered { url: String, component: String, architecture: String },
-    #[error("{url} has another size or checksum than the archive's list says")]
+    #[error("{url} has another size or checksum than the archive lists")]
     Tampered { url: String },
     #[error("{url} is not readable as {what}")]
     Unreadable { url: String, what: &'static str, source: io::Error },
     #[error("cannot get {what}")]
     Fetch { what: String, source: net::Error },
-    #[error("{what} is not here, and the network is not to be used")]
+    #[error("{what} is not in the cache, and the network may not be used")]
     Offline { what: String },
     #[error("cannot choose packages of {suite}")]
     Resolve { suite: String, source: resolve::Problem },
-    #[error("{package} is no package that can be unpacked")]
+    #[error("{package} is not a package that can be unpacked")]
     Deb { package: String, source: deb::Problem },
-    #[error("{path:?} is no lock of packages: {problem}")]
+    #[error("{path:?} is not a package lock file: {problem}")]
     Lock { path: PathBuf, problem: String },
     #[error("cannot write {path:?}")]
     Cache { path: PathBuf, source: io::Error },
 }
 
 impl Error {
-    /// One line for somebody who can do something about it.
+    /// One line of advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Spec(_) => "it looks like packages:debian/bookworm?sshfs,fuse3",
             Self::Configuration { .. } => "docs/PACKAGES.md lists the keys",
             Self::NoSuite => "say --suite, or suite = in /etc/shorefast/packages.toml",
-            Self::NoArchive { .. } => "say --mirror, or mirrors = in /etc/shorefast/packages.toml; this machine's apt sources name none",
+            Self::NoArchive { .. } => "pass --mirror, or set mirrors in /etc/shorefast/packages.toml; this machine's apt sources name none",
             Self::Mirror { .. } => "an archive is http://…, https://… or file:/…, with the directories dists and pool below it",
             Self::NoKeyring { .. } | Self::Signature { source: signature::Problem::UnknownKey(_), .. } => {
                 "name the archive's keys with --keyring FILE, or keyring = in /etc/shorefast/packages.toml"

@@ -1,5 +1,5 @@
-//! What the packages' scripts would have made and mount clients need: users, alternatives, the bundle of CA certificates,
-//! the list of libraries.
+//! In: the unpacked packages. Out: a layer with what their scripts would have made and mount clients need: users, alternatives, the bundle
+//! of CA certificates, the loader's cache.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,8 +10,8 @@ use crate::loader;
 use crate::skeleton::Layer;
 use crate::unpacked::Unpacked;
 
-/// Users and groups that every Debian system has and something in an image may ask for, then those that packages would add.
-/// The numbers of the latter are ours: a package takes the next free one.
+/// Users and groups of every Debian system that files in an image may refer to, then those that packages would add. The ids of the latter
+/// are chosen by us: a package takes the next free one.
 const USERS: [(&str, u32, &str, &str); 11] = [
     ("root", 0, "/root", "/bin/sh"),
     ("daemon", 1, "/usr/sbin", "/usr/sbin/nologin"),
@@ -47,7 +47,7 @@ const GROUPS: [(&str, u32); 16] = [
 
 const NAME_SERVICES: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n";
 
-/// Names that a script of a package links to one of several programs: link, what it leads to.
+/// Names that a package's script links to one of several programs: link, target.
 const ALTERNATIVES: [(&str, &str); 4] = [
     ("usr/bin/awk", "mawk"),
     ("usr/bin/which", "which.debianutils"),
@@ -59,7 +59,7 @@ const ALTERNATIVES: [(&str, &str); 4] = [
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 const CERTIFICATES: &str = "usr/share/ca-certificates";
 
-/// A plain tar archive with what the unpacked packages below `root` still lack. What they have stays as it is.
+/// A plain tar archive with what the unpacked packages below `root` still lack. Existing files stay as they are.
 pub fn layer(root: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let image = Unpacked::below(root);
     let mut layer = Layer::new();
@@ -94,7 +94,7 @@ fn group() -> String {
     GROUPS.iter().map(|(name, id)| format!("{name}:x:{id}:\n")).collect()
 }
 
-/// Nobody logs in with a password.
+/// Password logins are disabled.
 fn shadow() -> String {
     USERS.iter().map(|(name, ..)| format!("{name}:*:19000:0:99999:7:::\n")).collect()
 }
@@ -112,7 +112,7 @@ fn triplet() -> &'static str {
     }
 }
 
-/// All CA certificates in one file, in the order of their names.
+/// All CA certificates in one file, sorted by name.
 fn certificates(image: &Unpacked<'_>) -> io::Result<Vec<u8>> {
     let mut files = Vec::new();
     collect(image, CERTIFICATES, 0, &mut files)?;

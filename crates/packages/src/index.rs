@@ -1,4 +1,4 @@
-//! What an archive offers: its Packages files, and a way to look names up.
+//! In: an archive's Packages files. Out: packages, by name and by what they provide.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use crate::relation::{self, Relation};
 use crate::release::is_sha256;
 use crate::version;
 
-/// The fields of a package that matter here; the others are four fifths of an index.
-/// Part of the name of a kept index: another choice of fields is another form.
+/// The fields of a package that matter here; the others are four fifths of an index. Part of the name of a cached index: a change of the
+/// fields needs a new number.
 pub const FORM: u32 = 1;
 
 const FIELDS: [&str; 13] = [
@@ -27,7 +27,7 @@ const FIELDS: [&str; 13] = [
     "SHA256",
 ];
 
-/// The index with nothing but [`FIELDS`], each on one line. It is kept, so that the next look is ten times cheaper.
+/// The index reduced to [`FIELDS`], each on one line. It is cached, which makes the next lookup ten times cheaper.
 pub fn strip(text: &str) -> String {
     let mut slim = String::with_capacity(text.len() / 3);
     for paragraph in control::paragraphs(text) {
@@ -54,15 +54,15 @@ pub struct Package<'a> {
     pub provides: &'a str,
     pub conflicts: &'a str,
     pub breaks: &'a str,
-    /// Below the archive's address.
+    /// Relative to the archive's address.
     pub path: &'a str,
     pub size: u64,
     pub sha256: &'a str,
-    /// Which of the archives has it.
+    /// The number of its archive.
     pub archive: usize,
 }
 
-/// As a packager ranks it; the earlier the more usual.
+/// The packager's ranking, most usual first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     Required,
@@ -110,12 +110,12 @@ impl<'a> Package<'a> {
         complete.then_some(package)
     }
 
-    /// Pre-Depends first: what must be there before.
+    /// Pre-Depends first, as they must be installed before.
     pub fn needs(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         relation::groups(self.pre_depends).chain(relation::groups(self.depends))
     }
 
-    /// Whether this package, under its own or a provided name, is what the relation speaks of.
+    /// Whether this package, by its name or a provided name, satisfies the relation.
     pub fn satisfies(&self, relation: &Relation<'_>, native: &str) -> bool {
         let architecture = match relation.architecture {
             None | Some("any" | "native") => true,
@@ -142,7 +142,7 @@ impl Priority {
     }
 }
 
-/// A pool path becomes a part of an address.
+/// A pool path becomes part of an address.
 pub fn is_inside(path: &str) -> bool {
     !path.is_empty()
         && path.split('/').all(|part| !part.is_empty() && part != "..")
@@ -159,7 +159,7 @@ pub struct Universe<'a> {
 }
 
 impl<'a> Universe<'a> {
-    /// From stripped indexes, each with the number of its archive. Packages for other machines are left out.
+    /// From stripped indexes, each with the number of its archive. Packages for other architectures are left out.
     pub fn new(indexes: impl IntoIterator<Item = (usize, &'a str)>, architecture: &str) -> Self {
         let mut packages: Vec<Package<'a>> = Vec::new();
         for (archive, text) in indexes {
@@ -180,12 +180,12 @@ impl<'a> Universe<'a> {
         Self { packages, by_name, providers }
     }
 
-    /// Newest first; of equal versions the one of the archive that was named first.
+    /// Newest first; of equal versions the one from the archive that was named first.
     pub fn versions(&self, name: &str) -> impl Iterator<Item = &Package<'a>> {
         self.by_name.get(name).into_iter().flatten().map(|number| &self.packages[*number])
     }
 
-    /// Packages with other names that will do, in a fixed order: the more usual first, then by name, the newest of each.
+    /// Packages that provide the name, in a fixed order: by priority, then by name, the newest of each.
     pub fn providers(&self, name: &str) -> Vec<&Package<'a>> {
         let mut found: Vec<_> = self.providers.get(name).into_iter().flatten().map(|number| &self.packages[*number]).collect();
         found.sort_by(|a, b| (a.priority, a.name).cmp(&(b.priority, b.name)).then_with(|| version::compare(b.version, a.version)));

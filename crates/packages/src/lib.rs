@@ -1,7 +1,7 @@
-//! Debian packages: a list of names in, verified archives of files out, in the order to unpack them.
+//! Debian packages: a list of names in, verified archives of files out, in unpacking order.
 //!
-//! [`lock::make`] decides which packages, [`Lock::fetch`] gets them, [`ahead::in_order`] hands out their files, of which those
-//! that [`rules::keeps`] go on top of [`skeleton::layer`]; [`finish::layer`] comes last. No script of a package ever runs.
+//! [`lock::make`] chooses the packages, [`Lock::fetch`] downloads them, and [`ahead::in_order`] passes on their files, of which those that
+//! [`rules::keeps`] accepts are unpacked over [`skeleton::layer`]; [`finish::layer`] comes last. No script of a package ever runs.
 
 pub mod lock;
 pub mod finish;

@@ -1,9 +1,9 @@
-//! The list of libraries that glibc's loader looks into before it searches directories: `/etc/ld.so.cache`.
+//! In: the unpacked packages. Out: `/etc/ld.so.cache`, the list of libraries that glibc's loader reads before it searches directories.
 //!
-//! A package's script would have called ldconfig. Without the list, every start of a program tries each library in each directory,
-//! and does not see the directories that only `/etc/ld.so.conf.d` names. In: the unpacked packages. Out: the file, in the format that
-//! glibc reads since 2.2 (`glibc-ld.so.cache1.1`, see elf/cache.c and sysdeps/generic/dl-cache.h there). Variants of libraries for
-//! newer processors (`glibc-hwcaps`) are not listed; the loader then takes the one for all.
+//! A package's script would have called ldconfig. Without the cache, every program start tries each library in each directory, and misses
+//! the directories that only `/etc/ld.so.conf.d` names. The format is the one that glibc reads since 2.2 (`glibc-ld.so.cache1.1`, see
+//! elf/cache.c and sysdeps/generic/dl-cache.h there). Variants of libraries for newer processors (`glibc-hwcaps`) are not listed; the
+//! loader then takes the generic one.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use crate::unpacked::Unpacked;
 
 pub(crate) const CACHE: &str = "etc/ld.so.cache";
 const CONFIGURATION: &str = "etc/ld.so.conf.d";
-/// The loader searches them anyway, in this order; those of the architecture are in a file of the configuration.
+/// The loader searches these in any case, in this order; those of the architecture are in a configuration file.
 const DIRECTORIES: [&str; 2] = ["/lib", "/usr/lib"];
 
 /// `None`: there are no libraries.
@@ -24,7 +24,7 @@ pub(crate) fn cache(image: &Unpacked<'_>) -> io::Result<Option<Vec<u8>>> {
         names.sort();
         for name in names {
             let path = format!("{directory}/{name}");
-            // A link may lead nowhere, and a name may be a directory's.
+            // A link may be dangling, and a name may be a directory.
             let flags = image.read(&path, HEADER).ok().and_then(|header| flags(&header));
             libraries.extend(flags.map(|flags| Library { name, path, flags }));
         }
@@ -38,7 +38,7 @@ fn directories(image: &Unpacked<'_>) -> io::Result<Vec<String>> {
     files.sort();
     let mut named = Vec::new();
     for file in files {
-        // A link may lead nowhere here, too.
+        // A link may be dangling here, too.
         let content = image.read(&format!("{CONFIGURATION}/{file}"), 64 << 10).unwrap_or_default();
         named.extend(configured(&String::from_utf8_lossy(&content)));
     }
@@ -53,7 +53,7 @@ fn configured(text: &str) -> impl Iterator<Item = String> {
     lines.filter(|line| line.starts_with('/')).map(|line| line.trim_end_matches('/').to_owned())
 }
 
-/// The loader compares numbers in names as `int` and other bytes as `char`: what may overflow or differ there is left to its search.
+/// The loader compares numbers in names as `int` and other bytes as `char`: names that may overflow or differ there are left to its search.
 fn is_library(name: &str) -> bool {
     let looks_like_one = (name.starts_with("lib") || name.starts_with("ld-")) && (name.ends_with(".so") || name.contains(".so."));
     let of_tools = name.ends_with("-gdb.py") || name.ends_with(".dpkg-new") || name.ends_with(".dpkg-tmp");
@@ -68,12 +68,12 @@ struct Library {
     flags: u32,
 }
 
-/// What of an ELF file is looked at.
+/// How much of an ELF file is read.
 const HEADER: u64 = 52;
 const SHARED_OBJECT: u16 = 3;
 const LIBC6: u32 = 3;
 
-/// For whom a library is, as the loader wants to know it: glibc's `FLAG_ELF_LIBC6`, and the architecture where that has several.
+/// The loader's flags for a library: glibc's `FLAG_ELF_LIBC6`, and the variant where an architecture has several.
 fn flags(header: &[u8]) -> Option<u32> {
     let [0x7f, b'E', b'L', b'F', class, endian, ..] = *header else { return None };
     let short = |at: usize| -> Option<u16> {
@@ -85,7 +85,7 @@ fn flags(header: &[u8]) -> Option<u32> {
         return None;
     }
     let wide = class == 2;
-    // The low half of `e_flags`, which says what is done with floating point.
+    // The low half of `e_flags`, which has the floating-point ABI.
     let low = match (wide, endian == 1) {
         (true, true) => 48,
         (true, false) => 50,
@@ -110,7 +110,7 @@ fn flags(header: &[u8]) -> Option<u32> {
     Some(architecture | LIBC6)
 }
 
-/// The loader searches by halves, from the greatest name down; of equal ones it takes the first that fits.
+/// The loader does a binary search, with names in descending order; of equal names it takes the first that fits.
 fn encoded(mut libraries: Vec<Library>) -> io::Result<Vec<u8>> {
     libraries.sort_by(|one, other| order(&other.name, &one.name).then(other.flags.cmp(&one.flags)));
     const ENTRY: usize = 24;
@@ -119,7 +119,7 @@ fn encoded(mut libraries: Vec<Library>) -> io::Result<Vec<u8>> {
     let (mut entries, mut strings) = (Vec::new(), Vec::new());
     for library in &libraries {
         let value = texts + strings.len();
-        // The name is the end of the path.
+        // The name is the tail of the path string.
         let key = value + library.path.len() - library.name.len();
         for field in [library.flags, offset(key)?, offset(value)?, 0, 0, 0] {
             entries.extend_from_slice(&field.to_ne_bytes());
@@ -164,7 +164,7 @@ fn order(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// Takes the number that a name begins with.
+/// Splits off the leading number of a name.
 fn number(name: &mut &[u8]) -> u32 {
     let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = name.split_at(digits);

@@ -1,4 +1,4 @@
-//! Exactly which packages an image is made of, and where they are. Written, kept and replayed.
+//! In: a spec and archives. Out: exactly which packages an image is made of, and where they are, as a file that can be replayed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,16 +22,16 @@ const FORM: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
-    /// Of this file.
+    /// The format version of this file.
     form: u32,
-    /// What was asked for.
+    /// The packages as requested.
     pub packages: String,
     pub architecture: String,
     rules: u32,
-    /// Of the image that comes out.
+    /// Of the resulting image.
     pub digest: String,
     archive: Vec<Place>,
-    /// In the order in which they are unpacked.
+    /// In unpacking order.
     package: Vec<Pin>,
 }
 
@@ -53,7 +53,7 @@ struct Pin {
     sha256: String,
 }
 
-/// Reads the archives and decides. Downloads their indexes, but no packages.
+/// Reads the archives and resolves. Downloads their indexes, but no packages.
 pub fn make(spec: &Spec, wishes: &Wishes, machine: &Machine, supply: &Supply<'_>) -> Result<Lock, Error> {
     let sources = sources::choose(spec, wishes, machine)?;
     let suite = sources[0].suite.clone();
@@ -88,7 +88,7 @@ pub fn make(spec: &Spec, wishes: &Wishes, machine: &Machine, supply: &Supply<'_>
 }
 
 impl Lock {
-    /// Downloads what is not in the cache. In the order in which they are to be unpacked; see [`crate::ahead`].
+    /// Downloads packages that are not in the cache. In unpacking order; see [`crate::ahead`].
     pub fn fetch(&self, supply: &Supply<'_>) -> Result<Vec<Deb>, Error> {
         let wanted: Vec<_> = self.package.iter().map(|pin| self.wanted(pin)).collect();
         let files = supply.files(&wanted)?;
@@ -109,7 +109,7 @@ impl Lock {
         }
     }
 
-    /// Other places for the same packages, asked first.
+    /// Other mirrors for the same packages, tried first.
     pub fn prefer_mirrors(&mut self, mirrors: &[String]) {
         for place in &mut self.archive {
             place.mirrors.splice(0..0, mirrors.iter().map(|mirror| mirror.trim_end_matches('/').to_owned()));
@@ -164,7 +164,7 @@ impl Lock {
     }
 }
 
-/// Debian's name for this kind of machine.
+/// Debian's name for this architecture.
 pub fn native_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! Reads what this machine says about archives, from its files.
+//! In: this machine's files. Out: its archives, keys and proxies.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,10 +11,10 @@ use crate::apt;
 use crate::error::Error;
 use crate::sources::Machine;
 
-/// Where an administrator says which archives to use.
+/// Where an administrator configures the archives to use.
 pub const CONFIGURATION: &str = "/etc/shorefast/packages.toml";
 
-/// `configuration` need not exist. A file of apt's that cannot be read is as good as none.
+/// `configuration` need not exist. An unreadable file of apt's counts as missing.
 pub fn read(configuration: &Path, distribution: &str) -> Result<Machine, Error> {
     read_below(Path::new("/"), configuration, distribution)
 }
@@ -41,7 +41,7 @@ fn read_below(root: &Path, configuration: &Path, distribution: &str) -> Result<M
     Ok(Machine { configuration, apt: entries, suite, keyrings })
 }
 
-/// Who fetches from archives: through the proxies of the environment or else of apt. Plain HTTP is fine, as everything is signed.
+/// The HTTP client for archives: uses the proxies of the environment or else of apt. Plain HTTP is allowed, as everything is signed.
 pub fn client() -> Result<net::Client, Error> {
     let directory = Path::new("/etc/apt");
     let files = files(&directory.join("apt.conf.d"), &["conf", ""]);
@@ -51,7 +51,7 @@ pub fn client() -> Result<net::Client, Error> {
     Ok(net::Client::new(&net::Settings { proxies, plain_http: net::PlainHttp::Allowed, ..net::Settings::default() }))
 }
 
-/// What apt says in place of an environment variable. "DIRECT" means none, and is what happens anyway.
+/// apt's setting in place of an environment variable. "DIRECT" means none, which is the default anyway.
 fn apt_proxy(configuration: &str, variable: &str) -> Option<String> {
     let name = match variable {
         "http_proxy" => "Acquire::http::Proxy",
@@ -71,7 +71,7 @@ fn text(path: &Path) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned() + "\n").unwrap_or_default()
 }
 
-/// In apt's order; an empty ending stands for none.
+/// In apt's order; an empty suffix stands for none.
 fn files(directory: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let ending = |path: &PathBuf| endings.contains(&path.extension().and_then(|end| end.to_str()).unwrap_or_default());

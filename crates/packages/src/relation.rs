@@ -1,15 +1,15 @@
-//! What one package says about others: Depends, Provides, Conflicts.
+//! In: the fields Depends, Provides, Conflicts. Out: relations between packages.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use crate::version;
 
-/// One package, perhaps of certain versions.
+/// A package name, optionally with a version constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation<'a> {
     pub name: &'a str,
-    /// What stands behind a colon: `any`, or an architecture.
+    /// The qualifier after a colon: `any`, or an architecture.
     pub architecture: Option<&'a str>,
     pub version: Option<(Operator, &'a str)>,
 }
@@ -23,12 +23,12 @@ pub enum Operator {
     Later,
 }
 
-/// The groups of a dependency field; each wants one of its alternatives.
+/// The groups of a dependency field; one alternative of each must be satisfied.
 pub fn groups(field: &str) -> impl Iterator<Item = &str> {
     field.split(',').map(str::trim).filter(|group| !group.is_empty())
 }
 
-/// The alternatives of a group, in the packager's order of preference. What cannot be read is never satisfied.
+/// The alternatives of a group, in the packager's order of preference. Unparsable ones are never satisfied.
 pub fn alternatives(group: &str) -> impl Iterator<Item = Relation<'_>> {
     group.split('|').filter_map(Relation::parse)
 }
@@ -53,7 +53,7 @@ impl<'a> Relation<'a> {
         self.version.is_none_or(|(operator, wanted)| operator.holds(version::compare(version, wanted)))
     }
 
-    /// Whether a package that provides `provided` will do. Without a version of its own it satisfies no version.
+    /// Whether a package that provides `provided` satisfies this. Provided without a version, it satisfies no version constraint.
     pub fn allows_provided(&self, provided: &Relation<'_>) -> bool {
         provided.name == self.name
             && match (self.version, provided.version) {

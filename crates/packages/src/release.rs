@@ -1,4 +1,4 @@
-//! An archive's Release file: which files it consists of, and from when until when that is true.
+//! In: an archive's Release file. Out: its list of files, and its period of validity.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -33,7 +33,7 @@ pub enum Problem {
     OtherSuite { wanted: String, found: String },
     #[error("it expired at {0}")]
     Expired(String),
-    #[error("it was made at {0}, which is still to come")]
+    #[error("it was made at {0}, which is in the future")]
     FromTheFuture(String),
     #[error("it was made at {found}, but one made at {seen} was here before")]
     RolledBack { found: String, seen: String },
@@ -62,7 +62,7 @@ impl Release {
         self.files.get(path)
     }
 
-    /// `seen`: the date of the newest Release that this archive ever showed here.
+    /// `seen`: the date of the newest Release of this archive ever seen here.
     pub fn check(&self, wanted: &str, seen: Option<SystemTime>, now: SystemTime) -> Result<(), Problem> {
         if ![self.suite.as_str(), self.codename.as_str()].contains(&wanted) {
             let found = if self.codename.is_empty() { &self.suite } else { &self.codename };

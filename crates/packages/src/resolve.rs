@@ -1,8 +1,8 @@
-//! Which packages are needed for the wanted ones, and in which order they are unpacked.
+//! In: the wanted packages. Out: all packages needed, in unpacking order.
 //!
-//! Like apt on an empty system without recommendations: the newest version of each, the first alternative that works, a provider
-//! where nothing has the name itself. A choice that leads nowhere is taken back and the next one tried. The same archives and
-//! the same wishes give the same answer, whatever the order of anything.
+//! Like apt on an empty system without recommendations: the newest version of each, the first alternative that works, a provider where no
+//! package has the name itself. A choice that leads to a dead end is undone and the next one tried (backtracking). The result is
+//! deterministic: it depends only on the archives and the wanted packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,10 @@ fn or_rather(nearest: &[String]) -> String {
     if nearest.is_empty() { String::new() } else { format!(" (is it {}?)", nearest.join(", ")) }
 }
 
-/// Dependencies come before what needs them, except in circles.
+/// Dependencies come before their dependents, except in cycles.
 pub fn resolve<'u, 'a>(universe: &'u Universe<'a>, wanted: &BTreeSet<&str>, native: &'u str) -> Result<Vec<&'u Package<'a>>, Problem> {
     let mut choice = Choice { universe, native, chosen: BTreeMap::new() };
-    // All wishes first: where one of them is an alternative of another's dependency, it is the one to take.
+    // All wanted packages first: where one of them is an alternative of another's dependency, it is taken.
     let roots = wanted.iter().map(|name| choice.named(name)).collect::<Result<Vec<_>, _>>()?;
     for root in &roots {
         choice.check_conflicts(root, &[])?;
@@ -60,7 +60,7 @@ impl<'u, 'a> Choice<'u, 'a> {
         }
     }
 
-    /// Chooses a package and all it needs, or leaves everything as it was.
+    /// Chooses a package and its dependencies, or changes nothing.
     fn add(&mut self, package: &'u Package<'a>, chain: &[String]) -> Result<(), Problem> {
         self.check_conflicts(package, chain)?;
         let before = self.chosen.clone();
@@ -97,11 +97,11 @@ impl<'u, 'a> Choice<'u, 'a> {
     fn candidates(&self, relation: &Relation<'_>) -> Vec<&'u Package<'a>> {
         let real = self.universe.versions(relation.name).find(|package| package.satisfies(relation, self.native));
         let provided = self.universe.providers(relation.name).into_iter().filter(|package| package.satisfies(relation, self.native));
-        // One version of each name: there can be no other beside the one that is chosen.
+        // Only one version of each name can be installed.
         real.into_iter().chain(provided).filter(|package| !self.chosen.contains_key(package.name)).collect()
     }
 
-    /// The chosen package that a group is satisfied by.
+    /// The chosen package that satisfies a group.
     fn satisfier(&self, group: &str) -> Option<&'u Package<'a>> {
         relation::alternatives(group).find_map(|relation| self.chosen_for(&relation))
     }
@@ -159,7 +159,7 @@ fn is_given(group: &str) -> bool {
     relation::alternatives(group).any(|relation| rules::GIVEN.contains(&relation.name))
 }
 
-/// Names that somebody may have meant.
+/// Similar names, as suggestions.
 fn nearest(universe: &Universe<'_>, name: &str) -> Vec<String> {
     let mut near: Vec<_> = universe
         .names()

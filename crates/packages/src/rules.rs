@@ -1,15 +1,15 @@
-//! What of the packages goes into an image.
+//! In: a path of a package. Out: whether it goes into an image.
 //!
-//! A mount client reads no manuals. The copyright files stay: whoever passes an image on has to pass them on, too.
+//! A mount client needs no manuals. The copyright files stay: redistributing an image requires them.
 
 /// Part of every image's digest: the same packages under other rules are another image.
 pub const VERSION: u32 = 2;
 
-/// What every image has besides the wanted packages: the tools that mount helpers written in shell use, and mount(8) itself.
+/// Added to every image besides the wanted packages: the tools that mount helpers written in shell use, and mount(8) itself.
 pub const BASE: [&str; 6] = ["coreutils", "dash", "grep", "mawk", "mount", "sed"];
 
-/// Packages that only say how a system is laid out, which here is ours to say. The other way to satisfy who asks for it would be to
-/// bring Perl and convert the system.
+/// Packages that only describe the file system layout, which is ours to define here. The other way to satisfy a dependency on it would be
+/// to install Perl and convert the system.
 pub const GIVEN: [&str; 1] = ["usr-is-merged"];
 
 /// Top-level directories that are links into /usr, as everywhere since Debian 12.
@@ -28,7 +28,7 @@ const DROPPED: [&[u8]; 11] =
 pub fn keeps(path: &[u8]) -> bool {
     let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
     match parts[..] {
-        // Ours, whether a package has them as directories or as links.
+        // Provided by the skeleton, whether a package has them as directories or as links.
         [b"bin" | b"lib" | b"lib64" | b"sbin"] => false,
         [b"usr", b"share", b"doc", _, b"copyright"] => true,
         [b"usr", b"share", first, ..] => !DROPPED.contains(&first),

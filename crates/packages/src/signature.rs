@@ -1,10 +1,10 @@
-//! Whether a text was signed by somebody in a keyring.
+//! In: a signed text and a keyring. Out: whether a key of the keyring signed it.
 //!
-//! On the other side: a mirror, or whoever sits between it and us. Nothing of an archive is believed before it passed here.
-//! The OpenPGP crate checks mathematics only; which key may sign what, and until when, is decided here:
-//! - at least one signature is good, and none that a key of the keyring is said to have made is bad;
-//! - the key is bound by its owner's own signature, made for signing, neither revoked nor expired today;
-//! - no signature rests on MD5, SHA-1 or RIPEMD.
+//! The attacker is a mirror, or anything between it and us. Nothing of an archive is trusted before it passed here. The OpenPGP crate
+//! checks the mathematics only; which key may sign what, and until when, is decided here:
+//! - at least one signature is good, and none that claims a key of the keyring is bad;
+//! - the key is bound by its owner's self-signature, made for signing, neither revoked nor expired today;
+//! - no signature uses MD5, SHA-1 or RIPEMD.
 
 use std::time::{Duration, SystemTime};
 
@@ -34,7 +34,7 @@ pub enum Problem {
 }
 
 impl Keyring {
-    /// Adds the keys of a file, armored or not. How many there were.
+    /// Adds the keys of a file, armored or not. Returns how many there were.
     pub fn add(&mut self, content: &[u8]) -> usize {
         let before = self.keys.len();
         if content.trim_ascii_start().starts_with(b"-----BEGIN") {
@@ -47,7 +47,7 @@ impl Keyring {
         self.keys.len() - before
     }
 
-    /// The text that an InRelease file carries, if somebody of the keyring signed it. Nothing else in the file counts.
+    /// The text in an InRelease file, if a key of the keyring signed it. Anything else in the file is ignored.
     pub fn open_clear_signed(&self, content: &[u8], now: SystemTime) -> Result<String, Problem> {
         let text = std::str::from_utf8(content).map_err(|error| Problem::Unreadable(error.to_string()))?;
         let (message, _) = CleartextSignedMessage::from_string(text).map_err(|error| Problem::Unreadable(error.to_string()))?;
@@ -94,7 +94,7 @@ impl Keyring {
             return Err(unfit("used a hash that can be forged"));
         }
         if signature.signature_expiration_time().is_some_and(|after| has_passed(signature, after, now)) {
-            return Err(unfit("meant the signature to be over by now"));
+            return Err(unfit("made a signature that has expired"));
         }
         signer.check_fitness(now).map_err(unfit)?;
         let verified = match signer {
@@ -105,7 +105,7 @@ impl Keyring {
     }
 }
 
-/// The key that a signature names as its maker.
+/// The key that a signature names as its issuer.
 enum Signer<'a> {
     Primary(&'a SignedPublicKey),
     Subkey(&'a SignedPublicKey, &'a SignedPublicSubKey),
@@ -130,7 +130,7 @@ impl<'a> Signer<'a> {
     }
 }
 
-/// The signature by which the key speaks for itself.
+/// The primary key's self-signature.
 fn check_primary(owner: &SignedPublicKey, now: SystemTime) -> Result<&Signature, &'static str> {
     let key = &owner.primary_key;
     if owner.details.revocation_signatures.iter().any(|revocation| revocation.verify_key(key).is_ok()) {
@@ -144,7 +144,7 @@ fn check_primary(owner: &SignedPublicKey, now: SystemTime) -> Result<&Signature,
     let direct = owner.details.direct_signatures.iter().filter(|signature| signature.verify_key(key).is_ok());
     let newest =
         by_users.chain(direct).filter(|signature| is_strong_enough_for_oneself(signature)).max_by_key(|signature| signature.created());
-    let newest = newest.ok_or("is not signed by itself")?;
+    let newest = newest.ok_or("has no self-signature")?;
     check_life(key, newest, now).map(|()| newest)
 }
 
@@ -157,8 +157,8 @@ fn check_subkey(owner: &SignedPublicKey, subkey: &SignedPublicSubKey, now: Syste
         return Err("was revoked");
     }
     let binding = bindings.into_iter().filter(|signature| is_strong(signature)).max_by_key(|signature| signature.created());
-    let binding = binding.ok_or("does not belong to the key it is said to")?;
-    // Without the subkey's own word, anybody could claim it as theirs.
+    let binding = binding.ok_or("is not bound to its primary key")?;
+    // Without the subkey's back-signature, anyone could claim it as theirs.
     let agreed = binding.embedded_signature().is_some_and(|own| own.verify_primary_key_binding(&subkey.key, key).is_ok());
     if !binding.key_flags().sign() || !agreed {
         return Err("is not meant for signing");
@@ -191,7 +191,7 @@ fn is_strong(signature: &Signature) -> bool {
     matches!(signature.hash_alg(), Some(Sha224 | Sha256 | Sha384 | Sha512 | Sha3_256 | Sha3_512))
 }
 
-/// Old keys that are still in service bind themselves with SHA-1. Forging that takes the owner's help, who needs no forgery.
+/// Old keys that are still in use have SHA-1 self-signatures. Forging one needs the owner's cooperation, and would gain the owner nothing.
 fn is_strong_enough_for_oneself(signature: &Signature) -> bool {
     is_strong(signature) || signature.hash_alg() == Some(HashAlgorithm::Sha1)
 }

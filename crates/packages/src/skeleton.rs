@@ -1,4 +1,4 @@
-//! What lies in an image before the first package: directories, and the links that make one of /bin and /usr/bin.
+//! The first layer of an image, before any package: directories, and the links of a merged /usr.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub fn layer(architecture: &str) -> io::Result<Vec<u8>> {
     layer.finish()
 }
 
-/// An archive of generated files. All belong to root and are of the same age, always.
+/// An archive of generated files. All belong to root and have the same time stamp, so that the result is reproducible.
 pub(crate) struct Layer {
     archive: tar::Builder<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! Which archives to read for a wish. Pure: from what the user, the configuration and the machine say.
+//! In: what the caller, the configuration and the machine specify. Out: the archives to read. Pure.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::spec::{Spec, is_suite};
 /// One suite of one archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The same archive in several places, tried in this order. The first one names it.
+    /// Mirrors of the same archive, tried in this order. The first one identifies it.
     pub mirrors: Vec<String>,
     pub suite: String,
     pub components: Vec<String>,
     pub trust: Trust,
-    /// Set where the machine's sources were not written for us: others than the distribution's own are left out.
+    /// Set for sources from the machine's apt: archives of another origin than the distribution are left out.
     pub only_origin: Option<String>,
 }
 
@@ -25,21 +25,21 @@ pub enum Trust {
     Key(String),
 }
 
-/// What the caller said himself.
+/// The caller's arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
     pub mirrors: Vec<String>,
     pub keyring: Option<PathBuf>,
 }
 
-/// What this machine says.
+/// This machine's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     pub configuration: Configuration,
     pub apt: Vec<Entry>,
-    /// The code name of the system that runs here, if it is a Debian.
+    /// The code name of the running system, if it is a Debian.
     pub suite: Option<String>,
-    /// Keys that apt believes for every archive.
+    /// Keys that apt trusts for every archive.
     pub keyrings: Vec<PathBuf>,
 }
 
@@ -64,7 +64,7 @@ pub fn choose(spec: &Spec, wishes: &Wishes, machine: &Machine) -> Result<Vec<Sou
     chosen.into_iter().map(|draft| draft.finish(machine)).collect()
 }
 
-/// A source whose trust is still open.
+/// A source whose trust is not determined yet.
 struct Draft {
     mirrors: Vec<String>,
     suite: String,
@@ -115,7 +115,7 @@ fn from_configuration(configuration: &Configuration, suite: &str) -> Vec<Draft> 
     drafts
 }
 
-/// The suite with its updates and security fixes. Where the machine runs another suite, its mirrors are asked for the wanted one.
+/// The suite with its updates and security fixes. If the machine runs another suite, its mirrors are used for the wanted one.
 fn from_apt(machine: &Machine, suite: &str, distribution: &str) -> Vec<Draft> {
     let named_here = collect(machine, suite, suite, distribution);
     match &machine.suite {
@@ -213,10 +213,10 @@ mod tests {
         let nothing = Machine::default();
         let mirror = |mirror: &str| Wishes { mirrors: vec![mirror.to_owned()], keyring: None };
         let table = [
-            ("debian?ab", Wishes::default(), &nothing, "it is not said of which suite the packages are to be"),
+            ("debian?ab", Wishes::default(), &nothing, "no suite given"),
             ("debian/x?ab", Wishes::default(), &nothing, "there is no archive to get packages of x from"),
             ("debian/x?ab", mirror("http://m"), &nothing, "there is no keyring to check http://m with"),
-            ("debian/x?ab", mirror("ftp://m"), &machine(), "\"ftp://m\" is no address of an archive"),
+            ("debian/x?ab", mirror("ftp://m"), &machine(), "\"ftp://m\" is not the address of an archive"),
         ];
         for (spec, wishes, machine, expected) in table {
             assert_eq!(shown(spec, &wishes, machine).unwrap_err(), expected);

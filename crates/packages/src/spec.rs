@@ -1,4 +1,4 @@
-//! Which packages an image is made of: `packages:debian/SUITE?NAME,NAME`.
+//! In: `packages:debian/SUITE?NAME,NAME`. Out: the packages an image is made of.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,15 +13,15 @@ pub struct Problem {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
-    /// As the archive's Release names its origin, in lower case.
+    /// The origin in the archive's Release, in lower case.
     pub distribution: String,
-    /// `None`: the configured one, or the machine's own.
+    /// `None`: the configured one, or the machine's.
     pub suite: Option<String>,
     pub packages: BTreeSet<String>,
 }
 
 impl Spec {
-    /// From the command line's parts.
+    /// From command line arguments.
     pub fn new<'a>(suite: Option<&str>, packages: impl IntoIterator<Item = &'a str>) -> Result<Self, Problem> {
         let packages: BTreeSet<_> = packages.into_iter().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let spec = Self { distribution: "debian".to_owned(), suite: suite.map(str::to_owned), packages };
@@ -42,7 +42,7 @@ impl Spec {
 impl FromStr for Spec {
     type Err = Problem;
 
-    /// With or without `packages:` in front.
+    /// With or without the prefix `packages:`.
     fn from_str(text: &str) -> Result<Self, Problem> {
         let wrong = |problem| Problem { text: text.to_owned(), problem };
         let body = text.strip_prefix("packages:").unwrap_or(text);
@@ -74,7 +74,7 @@ fn is_package_name(name: &str) -> bool {
     name.len() > 1 && name.bytes().next().is_some_and(legal) && name.bytes().all(|byte| legal(byte) || matches!(byte, b'+' | b'-' | b'.'))
 }
 
-/// A suite becomes a part of paths and addresses.
+/// A suite becomes part of paths and addresses.
 pub fn is_suite(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.' | b'_' | b'~');
     name.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && part.bytes().all(legal))

@@ -1,4 +1,4 @@
-//! Files from mirrors, kept by what they hash to: fetched once, in parallel, verified while they come.
+//! In: addresses and checksums. Out: files in the cache, named by checksum: fetched once, in parallel, verified during the download.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -9,7 +9,7 @@ use shorefast_net as net;
 use crate::deb;
 use crate::error::Error;
 
-/// Enough to fill a line, and not more than a mirror likes.
+/// Enough to fill a line, and not more than a mirror tolerates.
 const AT_ONCE: usize = 6;
 
 #[derive(Clone, Copy)]
@@ -32,10 +32,10 @@ impl std::fmt::Debug for Supply<'_> {
     }
 }
 
-/// A file that is known by its checksum.
+/// A file that is identified by its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// For people.
+    /// For display.
     pub name: String,
     /// Where it is, best first.
     pub urls: Vec<String>,
@@ -44,7 +44,7 @@ pub struct Wanted {
 }
 
 impl Supply<'_> {
-    /// A small file, as it is there now. `None`: there is none.
+    /// A small file, never cached. `None`: it does not exist.
     pub fn small(&self, url: &str, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         if let Some(path) = local(url) {
             let mut content = Vec::new();
@@ -60,7 +60,7 @@ impl Supply<'_> {
         if answer.status == 404 { Ok(None) } else { answer.success().map(Some).map_err(failed) }
     }
 
-    /// Where the files are now, all of them.
+    /// The local paths of all files, in order.
     pub fn files(&self, wanted: &[Wanted]) -> Result<Vec<PathBuf>, Error> {
         let directory = self.cache.join("sha256");
         fs::create_dir_all(&directory).map_err(|source| Error::Cache { path: directory.clone(), source })?;
@@ -100,7 +100,7 @@ impl Supply<'_> {
         client.download_all(&downloads, AT_ONCE, self.progress).map_err(|source| Error::Fetch { what: "the packages".to_owned(), source })
     }
 
-    /// From a mirror on this machine. False: it has none there.
+    /// From a mirror on this machine. False: it is not there.
     fn copied(&self, file: &Wanted, place: &Path) -> Result<bool, Error> {
         for (url, path) in file.urls.iter().filter_map(|url| Some((url, local(url)?))) {
             let content = match fs::read(path) {
@@ -114,7 +114,7 @@ impl Supply<'_> {
             }
             return write_whole(place, &content).map(|()| true);
         }
-        // Nobody else can have it.
+        // All sources are local, so there is no other to try.
         match file.urls.iter().find(|_| file.urls.iter().all(|url| local(url).is_some())) {
             Some(url) => Err(Error::Read { path: local(url).unwrap_or(place).to_owned(), source: ErrorKind::NotFound.into() }),
             None => Ok(false),
@@ -122,7 +122,7 @@ impl Supply<'_> {
     }
 }
 
-/// A cut-off file is fetched again. Whether the content is right is looked at when it is read.
+/// A truncated file is fetched again. The content is verified when it is read.
 fn is_there(place: &Path, size: u64) -> bool {
     match fs::metadata(place) {
         Ok(metadata) if metadata.len() == size => true,
@@ -137,13 +137,13 @@ fn local(url: &str) -> Option<&Path> {
     Some(Path::new(path.strip_prefix("//").unwrap_or(path)))
 }
 
-/// A file appears whole or not at all, also when the power fails.
+/// Atomic: the file appears complete or not at all, even after a power failure.
 pub fn write_whole(place: &Path, content: &[u8]) -> Result<(), Error> {
     let failed = |source| Error::Cache { path: place.to_owned(), source };
     if let Some(directory) = place.parent() {
         fs::create_dir_all(directory).map_err(failed)?;
     }
-    // Two of us may write the same file at the same moment.
+    // Two processes or threads may write the same file at once.
     let half = place.with_extension(format!("{}.{:?}.part", std::process::id(), std::thread::current().id()));
     let written = File::create(&half).and_then(|mut file| {
         file.write_all(content)?;

@@ -1,4 +1,4 @@
-//! The unpacked packages. Paths are resolved within them, whatever their links say.
+//! The unpacked packages, as a directory descriptor. Paths are resolved inside it, whatever its links point to.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -15,7 +15,7 @@ impl<'a> Unpacked<'a> {
         Self { root }
     }
 
-    /// A link counts, wherever it leads.
+    /// Also true for a link, dangling or not.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.open(path, OFlags::PATH | OFlags::NOFOLLOW).is_ok()
     }
@@ -27,7 +27,7 @@ impl<'a> Unpacked<'a> {
         Ok(content)
     }
 
-    /// What is in a directory, without names that are no text. No directory: nothing is in it.
+    /// The entries of a directory, without names that are not UTF-8. Empty if it does not exist.
     pub(crate) fn list(&self, path: &str) -> io::Result<Vec<(String, FileType)>> {
         let mut entries = Vec::new();
         let Ok(directory) = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY) else { return Ok(entries) };
@@ -40,7 +40,7 @@ impl<'a> Unpacked<'a> {
         Ok(entries)
     }
 
-    /// Two paths with the same of these lead to the same file. `None`: there is no file.
+    /// Equal for two paths to the same file. `None`: there is no file.
     pub(crate) fn identity(&self, path: &str) -> Option<(u64, u64)> {
         let metadata = rustix::fs::fstat(self.open(path, OFlags::PATH).ok()?).ok()?;
         Some((metadata.st_dev, metadata.st_ino))

@@ -25,7 +25,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Compares, in turns, what is not digits and what is.
+/// Compares non-digit and digit parts alternately.
 fn part(mut a: &[u8], mut b: &[u8]) -> Ordering {
     while !(a.is_empty() && b.is_empty()) {
         let (text_a, rest_a) = split(a, |byte| !byte.is_ascii_digit());

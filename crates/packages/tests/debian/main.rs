@@ -132,7 +132,7 @@ fn tampered_archives_are_refused() {
         ),
         ("signed with a weak hash", |archive| archive.sign("good", &["--digest-algo", "SHA1"]), "hash that can be forged"),
         ("expired", |archive| archive.publish(&["Valid-Until: Thu, 02 Jan 2020 00:00:00 UTC"]), "it expired at 2020-01-02T00:00:00Z"),
-        ("made tomorrow", |archive| archive.publish(&["Date: Thu, 02 Jan 2090 00:00:00 UTC"]), "still to come"),
+        ("made tomorrow", |archive| archive.publish(&["Date: Thu, 02 Jan 2090 00:00:00 UTC"]), "in the future"),
         ("rolled back", |archive| archive.publish(&["Date: Thu, 02 Jan 2020 00:00:00 UTC"]), "was here before"),
         ("another suite's", |archive| archive.publish(&["Suite: other", "Codename: other"]), "it is of suite other"),
         ("without a date", |archive| archive.publish(&["Date: yesterday"]), "no Date that can be read"),
