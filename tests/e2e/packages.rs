@@ -239,7 +239,7 @@ fn a_mount_makes_its_image_of_packages_by_itself() {
 fn mistakes_have_a_hint_and_leave_the_store_as_it_was() {
     let Some(host) = Host::new() else { return };
     build(&host, "shsfs", &[]).exits(32).says("is it sshfs").says("hint:");
-    build(&host, "sshfs", &["--mirror", "ftp://x"]).exits(32).says("no address of an archive");
+    build(&host, "sshfs", &["--mirror", "ftp://x"]).exits(32).says("not the address of an archive");
     host.shorefast(&["image", "build", "--packages", "sshfs", "--mirror", "http://127.0.0.1:9/debian", "--suite", SUITE]).says("hint:");
     let nowhere = format!("file:{}/nowhere", archive().display());
     host.shorefast(&["image", "build", "--packages", "sshfs", "--mirror", &nowhere, "--suite", SUITE]).exits(32).says("there is no file:");
