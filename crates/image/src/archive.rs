@@ -1,8 +1,8 @@
-//! Images in files: OCI layouts, in a directory or in an archive, what `docker save` and `podman
-//! save` write, and plain root filesystems.
+//! Images in files: OCI layouts, in a directory or in an archive, the output of `docker save` and `podman save`, and plain root
+//! filesystems.
 //!
-//! In: a reference to a file. Out: a [`Source`]. Whoever wrote the file is not trusted: every part
-//! is held to the digest that named it, from the manifest down.
+//! In: a reference to a file. Out: a [`Source`]. The file is not trusted: every part is verified against the digest that named it, from the
+//! manifest down.
 
 mod docker;
 mod layout;
@@ -18,8 +18,7 @@ use crate::reference::Reference;
 use crate::source::{Blob, Layer, Source};
 use crate::stream::Expected;
 
-/// `scratch`: where a compressed archive may be expanded, in a file without a name. `None`: the
-/// reference names no file that holds an image.
+/// `scratch`: where a compressed archive may be expanded, in an unnamed file. `None`: the reference names no file that holds an image.
 pub fn open(reference: &Reference, scratch: &Path) -> Result<Option<Source>, Error> {
     let name = reference.to_string();
     match reference {

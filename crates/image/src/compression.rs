@@ -1,4 +1,4 @@
-//! Compressed or not is told by the first bytes, never by a name or a media type.
+//! In: a file. Out: its decompressed bytes. The compression is detected by the first bytes, never by a name or a media type.
 
 use std::io::{self, BufRead, Read};
 
@@ -6,7 +6,7 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 
-/// A hostile archive may ask its reader for gigabytes; what registries serve needs 8 MiB.
+/// Limits for hostile archives, which could demand gigabytes of memory; what registries serve needs 8 MiB.
 const ZSTD_WINDOW_LOG: u32 = 25;
 const XZ_MEMORY: u64 = 48 << 20;
 
@@ -31,7 +31,7 @@ impl Compression {
 
 /// The plain bytes of `file`, and how they were compressed.
 pub fn reader<'a>(mut file: impl BufRead + Send + 'a) -> io::Result<(Compression, Box<dyn Read + Send + 'a>)> {
-    // One buffer is more than enough: an archive shorter than a magic number is no archive.
+    // One buffer is more than enough: an archive shorter than a magic number is not an archive.
     let compression = Compression::of(file.fill_buf()?);
     let plain: Box<dyn Read + Send + 'a> = match compression {
         Compression::None => Box::new(file),

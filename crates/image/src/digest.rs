@@ -14,7 +14,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Enough of it for a table.
+    /// Shortened for a table.
     pub fn short(&self) -> String {
         self.hex()[..12].to_owned()
     }
@@ -23,7 +23,7 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
-    /// Only the digits: also what the image's directory in the store is called.
+    /// Only the digits: also the name of the image's directory in the store.
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -31,7 +31,7 @@ impl Digest {
     /// The inverse of [`Digest::hex`].
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
-        // Upper case is refused: one image, one name.
+        // Upper case is refused: one spelling per image.
         let value = |digit: u8| match digit {
             b'0'..=b'9' => Some(digit - b'0'),
             b'a'..=b'f' => Some(digit - b'a' + 10),

@@ -1,4 +1,4 @@
-//! What can fail on the way from a reference to a root filesystem.
+//! Errors on the way from a reference to a root filesystem.
 
 use std::io;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// One line for somebody who can do something about it.
+    /// One line of advice for the user.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             _ if self.is_full() => "free some space, or choose another place with --root",
@@ -55,7 +55,7 @@ impl Error {
             Self::NoSuchTag { .. } => "name one of them after the path, separated by a colon",
             Self::Platform { .. } => "get a build for this machine's architecture",
             Self::Digest { .. } | Self::Blob { source: stream::Error::Digest { .. } | stream::Error::DiffId { .. }, .. } => {
-                "the image was damaged or tampered with: get it again, from somebody you trust"
+                "the image was damaged or tampered with: get it again, from a trusted source"
             }
             Self::Layer { source: layers::Error::Limit { what, .. }, .. }
             | Self::Package { source: layers::Error::Limit { what, .. }, .. } => match *what {
@@ -78,7 +78,7 @@ impl Error {
         Some(text.to_owned())
     }
 
-    /// A registry wants a login, or another one.
+    /// A registry requires a login, or another one.
     pub fn is_about_credentials(&self) -> bool {
         use registry::Error::{Credentials, Helper, NoCredentials, WrongCredentials};
         let source = if let Self::Registry { source, .. } = self { Some(&**source) } else { None };

@@ -1,9 +1,8 @@
-//! Archives applied on top of each other, below one directory and nowhere else.
+//! In: archives. Out: their entries, applied on top of each other below one directory and nowhere else.
 //!
-//! On the other side is whoever wrote the image: any name, link, size or header is possible. The
-//! kernel resolves every path within the directory, limits are counted while the archive streams
-//! in, and what could mean something outside of the image is not taken from it: set-uid and set-gid
-//! bits, devices and FIFOs, and all extended attributes but `user.*`.
+//! The author of the image is taken to be hostile: any name, link, size or header is possible. The kernel resolves every path within the
+//! directory, limits are counted while the archive streams in, and everything that could have an effect outside of the image is dropped:
+//! set-uid and set-gid bits, devices and FIFOs, and all extended attributes but `user.*`.
 
 mod apply;
 mod hide;
@@ -53,12 +52,12 @@ impl Unpacking {
         apply::layer(self.root.as_fd(), entries, apply::Terms { rules, below }, wants, &mut self.done)
     }
 
-    /// Where they are applied.
+    /// The directory to which they are applied.
     pub fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 
-    /// How much may still follow the end of the archive that was read last.
+    /// How much may still follow the end of the last archive.
     pub fn bytes_left(&self) -> u64 {
         self.budget.bytes_left()
     }
@@ -68,7 +67,7 @@ impl Unpacking {
     }
 }
 
-/// A file in an archive that is read where it is.
+/// A file in an archive that is read in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
     File {
@@ -79,10 +78,10 @@ pub enum Member {
     Link(Vec<u8>),
 }
 
-/// What is where in an archive of archives. Reads only the headers.
+/// The positions of files in an archive of archives. Reads only the headers.
 pub fn members(archive: &File) -> Result<HashMap<Vec<u8>, Member>, Error> {
     let length = archive.metadata().map_err(Error::Read)?.len();
-    // The archive is here already: how long it is cannot be its surprise.
+    // The archive is a local file of known length, so its bytes need no limit.
     let mut budget = Budget::new(Limits { bytes: u64::MAX, entries: MEMBERS, ..Limits::default() });
     let mut entries = entries::Entries::of_file(archive.try_clone().map_err(Error::Read)?, &mut budget);
     let mut members = HashMap::new();

@@ -1,7 +1,7 @@
 //! Images: a reference in, a directory with a root filesystem out.
 //!
-//! The image is hostile: an archive may hold any name, link or size. What is unpacked stays below
-//! the store's own directory, whatever the archive says, and is used only when it is complete.
+//! The image is taken to be hostile: an archive may hold any name, link or size. Whatever it contains, it is unpacked below the store's
+//! directory, and used only when it is complete.
 
 pub mod store;
 pub mod packaged;

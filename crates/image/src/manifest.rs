@@ -1,5 +1,4 @@
-//! What registries and layouts say of an image: indexes, manifests and configurations, as the OCI
-//! and Docker write them. Only what is needed to find and to check the layers.
+//! In: indexes, manifests and configurations in the formats of the OCI and Docker. Out: what is needed to find and verify the layers.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +6,9 @@ use serde::Deserialize;
 
 use crate::digest::Digest;
 
-/// No real one comes near; what is longer is not read.
+/// Real ones are far smaller; a longer one is refused.
 pub const LONGEST: u64 = 4 << 20;
-/// An index may name an index: no real one goes deeper, and a circle has no end.
+/// An index may refer to an index: real ones do not go deeper, and a cycle has no end.
 pub const NESTING: u32 = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -63,7 +62,7 @@ pub struct Rootfs {
 }
 
 pub fn parse(bytes: &[u8]) -> Result<Document, String> {
-    // Told apart by what is in them: media types are missing often, and wrong sometimes.
+    // Told apart by their content: media types are often missing, and sometimes wrong.
     #[derive(Deserialize)]
     struct Either {
         manifests: Option<Vec<Descriptor>>,
@@ -107,8 +106,7 @@ impl std::fmt::Display for Platform {
     }
 }
 
-/// The build for `platform`; of several, the first. One that says nothing is taken at its word by
-/// whoever reads its configuration.
+/// The build for `platform`; of several, the first. For one without a platform, the configuration decides.
 pub fn choose<'a>(manifests: &'a [Descriptor], platform: &Platform) -> Result<&'a Descriptor, NoneFits> {
     let fits = |descriptor: &&Descriptor| descriptor.platform.as_ref().is_some_and(|other| platform.runs(other));
     let silent = |descriptor: &&Descriptor| descriptor.platform.is_none();
@@ -125,7 +123,7 @@ pub struct NoneFits {
 }
 
 impl Config {
-    /// A configuration without a platform is one of an image that has none.
+    /// A configuration without a platform fits every platform.
     pub fn check_platform(&self, platform: &Platform) -> Result<(), NoneFits> {
         let own = Platform { os: self.os.clone(), architecture: self.architecture.clone(), variant: None };
         let says_nothing = self.os.is_empty() && self.architecture.is_empty();
@@ -133,7 +131,7 @@ impl Config {
     }
 }
 
-/// Whether the content is an archive of files. Compression is told by the content itself.
+/// Whether the content is an archive of files. The compression is detected by content.
 pub fn is_layer(media_type: &str) -> bool {
     let plain = media_type.split('+').next().unwrap_or_default().trim_end_matches(".gzip");
     media_type.is_empty()

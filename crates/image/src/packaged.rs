@@ -1,4 +1,4 @@
-//! Images made of distribution packages: which ones is decided here and now, then each is unpacked in its turn.
+//! In: a package spec or lock. Out: an image made of distribution packages, resolved first, then unpacked one by one.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::layers::{Rules, Unpacking};
 use crate::source::{Content, Network, Source};
 
-/// With what packages are got.
+/// What is needed to fetch packages.
 #[derive(Clone)]
 pub struct Means {
     /// Where downloads are kept.
@@ -39,7 +39,7 @@ impl Means {
     }
 }
 
-/// Which packages exactly.
+/// Resolves the exact packages.
 pub fn lock(spec: &Spec, wishes: &Wishes, means: &Means) -> Result<Lock, Error> {
     let machine = machine::read(machine::CONFIGURATION.as_ref(), &spec.distribution)?;
     Ok(means.with(|supply| lock::make(spec, wishes, &machine, supply))?)

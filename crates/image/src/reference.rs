@@ -1,4 +1,4 @@
-//! How an image is named.
+//! In: an image reference as text. Out: its kind and parts.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::error::Error;
 pub enum Reference {
     /// `docker://NAME`, or only `NAME`: in a registry, or imported under that name.
     Registry(RegistryName),
-    /// `oci:PATH[:TAG]`: a directory in the layout of the OCI.
+    /// `oci:PATH[:TAG]`: a directory in OCI image layout.
     Layout { path: PathBuf, tag: Option<String> },
     /// `oci-archive:PATH[:TAG]`: such a directory in an archive.
     LayoutArchive { path: PathBuf, tag: Option<String> },
-    /// `docker-archive:PATH[:NAME]`: what `docker save` and `podman save` write.
+    /// `docker-archive:PATH[:NAME]`: the output of `docker save` and `podman save`.
     DockerArchive { path: PathBuf, tag: Option<String> },
     /// `tar:PATH`: a root filesystem in one archive, plain or compressed.
     Tar(PathBuf),
@@ -24,13 +24,12 @@ pub enum Reference {
     Packages(String),
 }
 
-/// A name as registries have them. Told apart from a mistyped scheme here; what it means is the
-/// registry's side to say.
+/// A registry name. Only told apart from a mistyped scheme here; it is parsed by `registry::name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryName(String);
 
 impl Reference {
-    /// The file or directory that it is made from; none for what comes from the network.
+    /// The file or directory that it is made from; none for images from the network.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Layout { path, .. } | Self::LayoutArchive { path, .. } | Self::DockerArchive { path, .. } => Some(path),
@@ -52,14 +51,14 @@ impl FromStr for Reference {
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = |problem| Error::Reference { text: text.to_owned(), problem };
         if let Some(name) = text.strip_prefix("docker://") {
-            return registry_name(name).map(Self::Registry).ok_or_else(|| wrong("what follows docker:// is no name of an image"));
+            return registry_name(name).map(Self::Registry).ok_or_else(|| wrong("docker:// is not followed by the name of an image"));
         }
         let path = |path: &str| match path {
             "" => Err(wrong("it names no path")),
             path if path.contains('\0') => Err(wrong("its path has a zero byte")),
             path => std::path::absolute(path).map_err(|_| wrong("its path has no absolute form")),
         };
-        // As skopeo and podman read them: the first colon ends the path.
+        // As in skopeo and podman: the first colon ends the path.
         let tagged = |rest: &str| match rest.split_once(':') {
             Some((_, "")) => Err(wrong("its tag is empty")),
             Some((name, tag)) => Ok((path(name)?, Some(tag.to_owned()))),
@@ -73,7 +72,7 @@ impl FromStr for Reference {
             Some(("docker-archive", rest)) => tagged(rest).map(|(path, tag)| Self::DockerArchive { path, tag }),
             Some(("packages", "")) => Err(wrong("it names no packages")),
             Some(("packages", rest)) => Ok(Self::Packages(rest.to_owned())),
-            _ => registry_name(text).map(Self::Registry).ok_or_else(|| wrong("it is no name of an image and has no scheme that we know")),
+            _ => registry_name(text).map(Self::Registry).ok_or_else(|| wrong("it is not the name of an image and has no known scheme")),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Images in registries: a name in, the image's documents and then its layers out.
 //!
-//! A registry, its mirrors and everything between are not trusted: every document and every layer is
-//! what its digest says, or is not used. Mirrors are asked first and given up for the registry itself.
+//! A registry, its mirrors and everything in between are not trusted: every document and every layer is verified against its digest, or is
+//! not used. Mirrors are tried first, then the registry itself.
 
 mod fetch;
 mod session;
@@ -25,7 +25,7 @@ use crate::digest::Digest;
 use crate::manifest::{self, Config, Document, Manifest, Platform};
 use crate::registry::session::Session;
 
-/// What a registry is asked for. What comes is told by its content.
+/// The media types to ask for. The response is identified by its content.
 const MEDIA_TYPES: [&str; 4] = [
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.oci.image.manifest.v1+json",
@@ -33,10 +33,10 @@ const MEDIA_TYPES: [&str; 4] = [
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
 
-/// How often a place is asked when there is another one to go to.
+/// How often an endpoint is tried when there is another one.
 const ATTEMPTS_WITH_ALTERNATIVE: u32 = 2;
 
-/// Where images come from, and who asks.
+/// Registries, with the settings and credentials to use.
 #[derive(Clone, Debug)]
 pub struct Registries {
     pub hosts: Hosts,
@@ -47,9 +47,9 @@ pub struct Registries {
 /// An image that was found: everything about it but its layers.
 #[derive(Debug)]
 pub struct Image {
-    /// Of the manifest for this platform: what the image is, for ever.
+    /// Of the manifest for this platform: identifies the image permanently.
     pub digest: Digest,
-    /// Of what the name stands for: an index, or the manifest itself.
+    /// Of what the name refers to: an index, or the manifest itself.
     pub named: Digest,
     /// Lowest first.
     pub layers: Vec<Layer>,
@@ -57,28 +57,28 @@ pub struct Image {
     sessions: Vec<Session>,
 }
 
-/// One layer: as it is distributed, and what is in it.
+/// One layer: its blob, and the archive in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     /// Of the blob, compressed or not.
     pub digest: Digest,
     pub size: u64,
-    /// Of the plain archive.
+    /// Of the uncompressed archive.
     pub diff_id: Digest,
 }
 
 impl Registries {
-    /// As this machine is set up: its registries.toml, its logins, its proxies.
+    /// As configured on this machine: registries.toml, logins, proxies.
     pub fn of_this_machine() -> Result<Self, Error> {
         let settings = Settings::from_environment().map_err(|source| Error::Fetch { host: "registries".to_owned(), source })?;
         Ok(Self { hosts: Hosts::read(hosts::FILE.as_ref())?, credentials: Credentials::from_environment(), settings })
     }
 
-    /// The image that `name` stands for now.
+    /// The image that `name` refers to now.
     pub fn find(&self, name: &Name, platform: &Platform) -> Result<Image, Error> {
         let mut sessions = self.sessions(name);
         let (winner, (named, bytes)) = first(&sessions, |session| document(session, &name.wanted(), name.digest))?;
-        // Who has it is asked first for the rest; who failed, last.
+        // The endpoint that has it is tried first for the rest; those that failed, last.
         sessions.rotate_left(winner);
         let image = name.to_string();
         let (digest, manifest) = descend(&sessions, &image, platform, named, &bytes)?;
@@ -103,7 +103,7 @@ impl Registries {
     }
 }
 
-/// The manifest for `platform`, through as many indexes as it takes.
+/// The manifest for `platform`, through any nested indexes.
 fn descend(sessions: &[Session], image: &str, platform: &Platform, named: Digest, bytes: &[u8]) -> Result<(Digest, Manifest), Error> {
     let malformed = |problem| Error::Malformed { image: image.to_owned(), problem };
     let (mut digest, mut document_found) = (named, manifest::parse(bytes).map_err(malformed)?);
@@ -137,7 +137,7 @@ fn foreign(image: &str, source: manifest::NoneFits) -> Error {
     Error::Foreign { image: image.to_owned(), wanted: source.wanted, there: source.there }
 }
 
-/// A manifest or index, and its digest, verified where we know it beforehand.
+/// A manifest or index, and its digest, verified if it is known beforehand.
 fn document(session: &Session, wanted: &str, expected: Option<Digest>) -> Result<(Digest, Vec<u8>), Error> {
     let answer = session.get(&format!("manifests/{wanted}"), &MEDIA_TYPES, manifest::LONGEST)?;
     if answer.status == 404 {
@@ -161,7 +161,7 @@ fn verified(session: &Session, expected: Digest, body: Vec<u8>) -> Result<Vec<u8
     if found == expected { Ok(body) } else { Err(Error::WrongDigest { host: session.endpoint.host.clone(), expected, found }) }
 }
 
-/// The first place that has it. The last one's error counts: that is the registry itself.
+/// The first endpoint that has it. The error of the last one is returned: that is the registry itself.
 fn first<T>(sessions: &[Session], ask: impl Fn(&Session) -> Result<T, Error>) -> Result<(usize, T), Error> {
     let mut last = None;
     for (position, session) in sessions.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! Images in registries, as this machine is set up to reach them. In: a name. Out: a [`Source`] whose
-//! layers come once the first of them is asked for.
+//! In: the name of an image in a registry. Out: a [`Source`] whose layers are downloaded once the first of them is requested.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ pub fn open(name: &RegistryName, blobs: &Path, progress: &Arc<dyn Progress>) -> 
     let digest = Some(found.digest);
     let layer = |coming: Coming| {
         let image = image.clone();
-        // The blob itself is verified on its way in.
+        // The blob itself is verified during the download.
         let expected = Expected { diff_id: Some(coming.layer.diff_id), ..Expected::default() };
         let open = move || match coming.wait() {
             Ok(blob) => Ok(Box::new(blob) as Blob),

@@ -1,4 +1,4 @@
-//! An image that was found, and the way from its layers to a directory.
+//! In: an image that was found. Out: its layers unpacked into a directory.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::layers::{Limits, Rules, Unpacked, Unpacking};
 use crate::stream::{Expected, Stream};
 
-/// A blob's bytes, as they were distributed.
+/// A blob's bytes, as distributed.
 pub type Blob = Box<dyn Read + Send>;
 
-/// Whether the network may be asked for what is not here.
+/// Whether the network may be used for what is not in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
@@ -22,9 +22,9 @@ pub enum Network {
 /// All that is needed to unpack an image; nothing of it has been read.
 #[derive(Debug)]
 pub struct Source {
-    /// As it was asked for, to say in errors.
+    /// As requested, for errors.
     pub name: String,
-    /// `None`: it is the digest of its only layer, known when that was read.
+    /// `None`: it is the digest of its only layer, known once that was read.
     pub digest: Option<Digest>,
     pub content: Content,
 }
@@ -34,12 +34,12 @@ type Maker = Box<dyn FnOnce(&mut Unpacking) -> Result<(), Error> + Send>;
 pub enum Content {
     /// The lowest first.
     Layers(Vec<Layer>),
-    /// Who puts it together himself.
+    /// Assembled by a function.
     Made(Maker),
 }
 
 pub struct Layer {
-    /// May take its time: a layer may still be on its way.
+    /// May block: a layer may still be downloading.
     pub open: Box<dyn FnOnce() -> Result<Blob, Error> + Send>,
     pub expected: Expected,
     pub rules: Rules,
@@ -73,7 +73,7 @@ impl Source {
         Self { name, digest, content: Content::Layers(layers) }
     }
 
-    /// Unpacks all layers into the empty `directory`. What is there after an error is of no use.
+    /// Unpacks all layers into the empty `directory`. After an error its content is useless.
     pub fn unpack(self, directory: &Path, limits: Limits) -> Result<(Digest, Unpacked), Error> {
         let image = self.name;
         let failed = |layer: usize| {

@@ -1,7 +1,7 @@
-//! Where images live once they are unpacked.
+//! In: references. Out: unpacked images.
 //!
 //! ```text
-//! rootfs/HEX         an image's root filesystem, by its digest; nobody writes to it
+//! rootfs/HEX         an image's root filesystem, by its digest; never written to
 //! rootfs/HEX.json    what is known of it
 //! rootfs/HEX.annex   what was made of it, once for all its mounts; it may be missing
 //! rootfs/KEY.part    one that is being unpacked, under the lock KEY.lock; KEY.annex.part goes with it
@@ -10,7 +10,7 @@
 //! blobs/             downloads, whole or begun
 //! lock               shared: about to use an image; alone: removing images
 //! ```
-//! Whatever is killed at whatever moment, `rootfs/HEX` is whole or not there.
+//! Atomic under kills at any moment: `rootfs/HEX` is complete or does not exist.
 
 mod names;
 mod removal;
@@ -51,10 +51,10 @@ pub struct Store {
     make_annex: Option<MakeAnnex>,
 }
 
-/// Fills an empty directory with what can be made of an image's root filesystem once, and not for each mount again.
+/// Fills an empty directory with what can be derived from an image's root filesystem once, instead of for each mount.
 pub type MakeAnnex = fn(rootfs: &Path, annex: &Path) -> io::Result<()>;
 
-/// Who is told how downloads go.
+/// Receives the progress of downloads.
 #[derive(Clone)]
 struct Watcher(Arc<dyn Progress>);
 
@@ -64,14 +64,14 @@ impl std::fmt::Debug for Watcher {
     }
 }
 
-/// An image to use. While `held` is, nobody removes it; whoever keeps using it tells those who
-/// remove images, and lets go.
+/// An image to use. It is not removed while `held` is; a longer use is reported to the code that removes images (see `removal::Users`), and
+/// `held` is dropped.
 #[derive(Debug)]
 pub struct Resolved {
     pub rootfs: PathBuf,
-    /// Where its annex is, if it has one.
+    /// The path of its annex, if it has one.
     pub annex: Option<PathBuf>,
-    /// None for a directory that is used where it is.
+    /// None for a directory that is used in place.
     pub digest: Option<Digest>,
     pub held: Option<Held>,
 }
@@ -85,18 +85,18 @@ pub struct Image {
     /// Bytes in its files.
     pub size: u64,
     pub entries: u64,
-    /// Devices and other things that were left out.
+    /// Devices and other entries that were left out.
     pub ignored: u64,
     /// Seconds since 1970.
     pub created: u64,
 }
 
-/// Why an image is got.
+/// Which version of an image is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// Whatever is here under the name will do.
+    /// Whatever is in the store under the name.
     Any,
-    /// What the name stands for at its origin now.
+    /// What the name refers to at its origin now.
     Newest,
 }
 
@@ -106,7 +106,7 @@ impl Store {
         Self { root: root.into(), limits: Limits::default(), progress: Watcher(Arc::new(Silent)), make_annex: None }
     }
 
-    /// Where it is; others keep their things beside the images.
+    /// Its directory; others keep files next to the images.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -123,7 +123,7 @@ impl Store {
         Self { make_annex: Some(make), ..self }
     }
 
-    /// The image's root filesystem if it is here; a few system calls, and never the network.
+    /// The image's root filesystem if it is in the store; a few system calls, and never the network.
     pub fn resolve(&self, reference: &Reference) -> Result<Option<Resolved>, Error> {
         if let Reference::Directory(path) = reference {
             return check_root(path).map(|()| Some(Resolved { rootfs: path.clone(), annex: None, digest: None, held: None }));
@@ -132,7 +132,7 @@ impl Store {
         let Some(pointer) = self.names().get(&reference.to_string()).map_err(|error| self.error(error))? else {
             return Ok(None);
         };
-        // An archive that is gone since it was imported is no reason to do without.
+        // If the archive is gone since it was imported, the image is still used.
         if fingerprint(reference).is_some_and(|now| now != pointer.fingerprint) {
             return Ok(None);
         }
@@ -140,9 +140,9 @@ impl Store {
         Ok(rootfs.is_dir().then_some(Resolved { rootfs, annex, digest: Some(pointer.digest), held: Some(held) }))
     }
 
-    /// The image's root filesystem, got now if it has to be: by one, while the others wait.
+    /// The image's root filesystem, fetched now if necessary: by one process, while the others wait.
     pub fn obtain(&self, reference: &Reference, network: Network) -> Result<Resolved, Error> {
-        // Between its arrival and our look, somebody may have removed it.
+        // It may be removed between its arrival and our lookup.
         const TRIES: u32 = 3;
         for _ in 0..TRIES {
             if let Some(resolved) = self.resolve(reference)? {
@@ -153,7 +153,7 @@ impl Store {
         Err(Error::Absent { reference: reference.to_string() })
     }
 
-    /// Gets the image again. From then on its name, or `name` if given, stands for what it is now.
+    /// Fetches the image again. From then on its name, or `name` if given, refers to the new one.
     pub fn pull(&self, reference: &Reference, name: Option<&Reference>) -> Result<Digest, Error> {
         if let Reference::Directory(path) = reference {
             let problem = "a directory is used where it is, and need not be imported".to_owned();
@@ -189,7 +189,7 @@ impl Store {
     }
 
     fn get(&self, reference: &Reference, name: &str, wanted: Wanted, network: Network) -> Result<Digest, Error> {
-        // The lock goes with the process, however that ends.
+        // The lock is released with the process, however it ends.
         let key = format!("name-{}", &Digest::of(name.as_bytes()).hex()[..32]);
         let _work = Work::wait(self.work(&key, "lock")).map_err(|error| self.error(error))?;
         if wanted == Wanted::Any
@@ -202,7 +202,7 @@ impl Store {
         self.take(source, reference, &key, name, fingerprint)
     }
 
-    /// What the packages of a lock are, under a name.
+    /// Builds the image of a package lock, under a name.
     pub fn build(&self, lock: Lock, name: &Reference, network: Network) -> Result<Digest, Error> {
         let made_from: Reference = lock.packages.parse()?;
         let key = format!("name-{}", &Digest::of(name.to_string().as_bytes()).hex()[..32]);
@@ -211,12 +211,12 @@ impl Store {
         self.take(source, &made_from, &key, &name.to_string(), String::new())
     }
 
-    /// With what packages are got for this store.
+    /// What is needed to fetch packages for this store.
     pub fn means(&self, network: Network) -> Means {
         Means { cache: self.root.join("packages"), network, progress: Arc::clone(&self.progress.0) }
     }
 
-    /// Unpacks what was found, unless it is here under another name.
+    /// Unpacks the source, unless the image is in the store under another name.
     fn take(&self, source: Source, reference: &Reference, key: &str, name: &str, fingerprint: String) -> Result<Digest, Error> {
         let pointer = |digest| Pointer { name: name.to_owned(), digest, fingerprint: fingerprint.clone() };
         match source.digest {
@@ -252,7 +252,7 @@ impl Store {
         }
     }
 
-    /// Under the lock of `key`.
+    /// Call it under the lock of `key`.
     fn unpack(&self, source: Source, reference: &Reference, key: &str, pointer: impl Fn(Digest) -> Pointer) -> Result<Digest, Error> {
         let part = Part::begin(self.work(key, "part")).map_err(|error| self.error(error))?;
         let (digest, unpacked) = source.unpack(&part.path, self.limits)?;
@@ -265,13 +265,13 @@ impl Store {
             ignored: unpacked.ignored,
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         };
-        // An image without it is as good, only slower.
+        // An image without an annex works, only slower.
         let annex = self.make_annex.and_then(|make| annex_of(&part, self.work(key, "annex.part"), make).ok());
         self.publish(part, annex, &image, &pointer(digest)).map_err(|error| self.error(error))?;
         Ok(digest)
     }
 
-    /// In an order that leaves nothing half-done to be seen: what may fail comes first.
+    /// In an order in which no half-done state is visible: steps that may fail come first.
     fn publish(&self, part: Part, annex: Option<Part>, image: &Image, pointer: &Pointer) -> io::Result<()> {
         part.sync()?;
         let prepared = self.names().prepare(pointer)?;
@@ -279,7 +279,7 @@ impl Store {
         let place = self.rootfs(image.digest);
         let _held = lock::shared(&self.root.join("lock"))?;
         if !place.is_dir() {
-            // One that was left when its image was removed.
+            // A leftover from when its image was removed.
             discard::directory(&self.annex(image.digest))?;
             if let Some(annex) = annex {
                 annex.keep(&self.annex(image.digest))?;
@@ -298,7 +298,7 @@ impl Store {
         Names::at(self.root.join("names"))
     }
 
-    /// Where the image is, if it is.
+    /// The image's path, whether it exists or not.
     pub fn rootfs(&self, digest: Digest) -> PathBuf {
         self.root.join("rootfs").join(digest.hex())
     }
@@ -315,7 +315,7 @@ impl Store {
         self.root.join("rootfs").join(format!("{key}.{end}"))
     }
 
-    /// Of all whole images.
+    /// Of all complete images.
     fn digests(&self) -> io::Result<Vec<Digest>> {
         let entries = match fs::read_dir(self.root.join("rootfs")) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -334,7 +334,7 @@ impl Store {
     }
 }
 
-/// A directory that is being filled. Dropped: as if it had never been tried.
+/// A directory that is being filled. Dropping it removes it.
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
@@ -345,12 +345,12 @@ impl Part {
     fn begin(path: PathBuf) -> io::Result<Self> {
         discard::directory(&path)?;
         fs::DirBuilder::new().mode(0o755).create(&path)?;
-        // Whatever the caller's umask: the client is somebody else.
+        // Independent of the caller's umask: the client runs as another user.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         Ok(Self { path, done: false })
     }
 
-    /// A power failure after this finds it whole.
+    /// After this it survives a power failure complete.
     fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(fs::File::open(&self.path)?)?)
     }
@@ -383,8 +383,7 @@ fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     written.and_then(|mut file| file.write_all(content)).and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
-/// The file that it is made from, as it is now: replaced or rewritten, it is another image. `None`:
-/// there is no such file.
+/// Identifies the present version of the file it is made from: replaced or rewritten, it is another image. `None`: there is no such file.
 fn fingerprint(reference: &Reference) -> Option<String> {
     let path = match reference {
         Reference::Layout { path, .. } => path.join("index.json"),

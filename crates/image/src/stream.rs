@@ -1,7 +1,7 @@
-//! A blob's plain bytes, decompressed and hashed by a thread of its own while the caller writes files.
+//! In: a reader of a layer as distributed. Out: its uncompressed content, and at the end whether it matched its digests.
 //!
-//! In: a reader of a layer as it was distributed. Out: what is in it, and at the end whether it was
-//! what its digests said. A few buffers are under way at any time, however large the blob is.
+//! A separate thread decompresses and hashes while the caller writes files. A few buffers are in use at any time, however large the blob
+//! is.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -21,11 +21,11 @@ pub struct Expected {
     /// Of the blob as it is.
     pub digest: Option<Digest>,
     pub size: Option<u64>,
-    /// Of what is in it.
+    /// Of its uncompressed content.
     pub diff_id: Option<Digest>,
 }
 
-/// What a blob turned out to be.
+/// The actual digests and size of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     pub digest: Digest,
@@ -67,8 +67,7 @@ impl Stream {
         Ok(Self { filled, empty, current: Vec::new(), position: 0, worker: Some(worker), expected })
     }
 
-    /// Reads the rest, at most `rest` bytes of it, and compares. Nothing of the blob is to be used
-    /// before this said yes.
+    /// Reads the rest, at most `rest` bytes of it, and compares. Nothing of the blob may be used before this succeeded.
     pub fn finish(mut self, rest: u64) -> Result<Found, Error> {
         let mut left = rest;
         loop {
@@ -120,8 +119,7 @@ impl Read for Stream {
 }
 
 impl Drop for Stream {
-    /// The thread ends as soon as nobody takes its buffers any more, and is not left behind: the
-    /// process may want to fork.
+    /// The thread ends as soon as its receiver is gone, and is joined: the process may want to fork.
     fn drop(&mut self) {
         self.filled = sync_channel(0).1;
         self.empty = channel().0;
@@ -131,7 +129,7 @@ impl Drop for Stream {
     }
 }
 
-/// `None`: nobody listens any more, or the blob cannot be read, which the listener was told.
+/// `None`: the receiver is gone, or the blob cannot be read, which the receiver was told.
 fn decompress(
     blob: impl Read + Send,
     expected: Expected,
@@ -140,7 +138,7 @@ fn decompress(
 ) -> Option<Found> {
     let mut counted = Counted { blob, hash: Sha256::new(), size: 0, limit: expected.size };
     let result = pass_on(&mut counted, filled, empty).and_then(|passed| match passed {
-        // What follows the compressed data belongs to the blob and its digest, too.
+        // Trailing data after the compressed stream belongs to the blob and its digest, too.
         Passed::All(plain) => io::copy(&mut counted, &mut io::sink()).map(|_| Passed::All(plain)),
         Passed::Unwanted => Ok(Passed::Unwanted),
     });
@@ -158,7 +156,7 @@ fn decompress(
 }
 
 enum Passed {
-    /// With the hash of the content where that is not the blob itself.
+    /// With the hash of the content, if it differs from the blob itself.
     All(Option<Sha256>),
     Unwanted,
 }

@@ -74,7 +74,7 @@ fn what_is_public_needs_a_token_but_no_login() {
             pulls(&host, &nobody, &registry, &tokens, image, Asker::Anybody);
         } else {
             // It gets a token, which does not open the door.
-            image_pull(&host, &nobody, &registry.name(image)).exits(32).says("no credentials are there").says("hint: log in");
+            image_pull(&host, &nobody, &registry.name(image)).exits(32).says("there are no credentials").says("hint: log in");
             assert!(tokens.given().iter().all(|given| given.to == Asker::Anybody));
         }
     }

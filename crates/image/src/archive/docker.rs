@@ -1,5 +1,5 @@
-//! What `docker save` and `podman save` write: `manifest.json` names a configuration and layers by
-//! their paths in the archive; only the configuration says their digests.
+//! The output of `docker save` and `podman save`: `manifest.json` names a configuration and layers by their paths in the archive; only the
+//! configuration has their digests.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Named files, in a directory or in an archive, that are read from where they are.
+//! Named files, in a directory or in an archive, that are read in place.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -58,7 +58,7 @@ impl Files {
         }
     }
 
-    /// A file that describes others, whole.
+    /// A whole metadata file.
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let read = self.open(name)?.take(LONGEST + 1).read_to_end(&mut bytes);
@@ -106,7 +106,7 @@ impl Read for Part {
     }
 }
 
-/// The plain archive, in a file that has no name and goes when it is closed.
+/// The uncompressed archive, in an unnamed file that is freed when closed.
 fn expanded(file: File, scratch: &Path) -> io::Result<File> {
     std::fs::create_dir_all(scratch)?;
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! The OCI's image layout: `index.json` names manifests, which name layers, all by digest.
+//! The OCI image layout: `index.json` names manifests, which name layers, all by digest.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) fn open(files: Files, name: &str, tag: Option<&str>) -> Result<Source
         return Err(malformed("it has no index.json".to_owned()));
     }
     let Document::Index(all) = manifest::parse(&files.read("index.json")?).map_err(malformed)? else {
-        return Err(malformed("its index.json is no index".to_owned()));
+        return Err(malformed("its index.json is not an index".to_owned()));
     };
     let chosen = tagged(all, name, tag)?;
     let (digest, found) = manifest(&files, name, &chosen)?;
@@ -40,7 +40,7 @@ pub(crate) fn open(files: Files, name: &str, tag: Option<&str>) -> Result<Source
     Ok(Source::of_layers(name.to_owned(), Some(digest), found.layers.iter().zip(diff_ids).map(layer).collect()))
 }
 
-/// The entries called `tag`. Without a tag, there must be one image, in however many builds.
+/// The entries with the tag `tag`. Without a tag, there must be one image, in any number of builds.
 fn tagged(all: Vec<Descriptor>, name: &str, tag: Option<&str>) -> Result<Vec<Descriptor>, Error> {
     let tag_of = |descriptor: &Descriptor| descriptor.annotations.as_ref().and_then(|annotations| annotations.get(TAG)).cloned();
     let mut tags: Vec<_> = all.iter().filter_map(tag_of).collect();
@@ -57,7 +57,7 @@ fn tagged(all: Vec<Descriptor>, name: &str, tag: Option<&str>) -> Result<Vec<Des
     Ok(chosen)
 }
 
-/// The manifest for this machine, through as many indexes as it takes.
+/// The manifest for this machine, through any nested indexes.
 fn manifest(files: &Files, name: &str, all: &[Descriptor]) -> Result<(Digest, Manifest), Error> {
     let malformed = |problem: String| Error::Malformed { image: name.to_owned(), problem };
     let mut all = all.to_vec();

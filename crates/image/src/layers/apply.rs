@@ -1,4 +1,4 @@
-//! One layer: each entry put in its place.
+//! In: the entries of one layer. Out: files in the root.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, ErrorKind};
@@ -23,18 +23,18 @@ pub(crate) struct Terms {
     pub(crate) below: Below,
 }
 
-/// What there is for whiteouts to hide.
+/// Whether there are lower layers for whiteouts to hide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Below {
     Nothing,
     Layers,
 }
 
-/// Set-uid means nothing below a nosuid mount, and should not wait in the store either.
+/// Set-uid has no effect below a nosuid mount, and should not be in the store either.
 const KEPT_MODE: u32 = 0o1777;
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// What AUFS kept for itself.
+/// Internal files of AUFS.
 const AUFS: &[u8] = b".wh..wh.";
 
 pub(crate) fn layer<R: BufRead>(
@@ -74,7 +74,7 @@ pub(crate) fn layer<R: BufRead>(
 struct Layer<'a> {
     root: BorrowedFd<'a>,
     parents: Parents<'a>,
-    /// `None`: whiteouts have nothing to hide.
+    /// `None`: there are no lower layers for whiteouts to hide.
     brought: Option<Brought>,
     rules: Rules,
     limits: Limits,
@@ -123,7 +123,7 @@ impl Layer<'_> {
         Ok(if entry.kind == Kind::Special { Put::Ignored } else { Put::Bytes(bytes) })
     }
 
-    /// Its metadata is the image's to say; what it is, is not.
+    /// The image may set the root's metadata, but not replace it.
     fn root_itself(&mut self, entry: &Entry) -> Result<Put, Failed> {
         if entry.kind != Kind::Directory {
             return Err(Failed::Entry(invalid("it replaces the root")));
@@ -220,7 +220,7 @@ impl Layer<'_> {
         Ok(())
     }
 
-    /// The other name keeps its owner, mode and time: they are those of the file.
+    /// A hard link shares owner, mode and time with the file.
     fn hard_link(&mut self, path: &[u8], target: &[u8]) -> Result<(), Failed> {
         let target = cleaned(target, &self.limits)?;
         let (from, from_name) = split(&target);
@@ -234,7 +234,7 @@ impl Layer<'_> {
             Err(Errno::EXIST) => {
                 let (_, here) = parents::stat(self.parents.at(parent)?, name)?;
                 let (_, there) = parents::stat(from.as_fd(), from_name)?;
-                // To itself, or once more: to remove it first would be to lose it.
+                // The link already exists: removing it first could lose the file.
                 if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino) {
                     self.hide(path)?;
                     make(self.parents.at(parent)?)?;
@@ -245,7 +245,7 @@ impl Layer<'_> {
         Ok(())
     }
 
-    /// Something else takes the place of what is there.
+    /// Removes an entry that is being replaced.
     fn hide(&mut self, path: &[u8]) -> io::Result<()> {
         let (parent, name) = split(path);
         let hidden = hide::all(self.parents.at(parent)?, name, self.limits.nesting)?;
@@ -259,7 +259,7 @@ impl Layer<'_> {
             return Err(invalid("a whiteout of nothing"));
         }
         let Some(brought) = &self.brought else { return Ok(()) };
-        // Nothing is made only to hide something in it.
+        // Do not create a directory only to hide something in it.
         let directory = match parents::resolve(self.root, parent) {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
             directory => directory?,
@@ -285,7 +285,7 @@ impl Layer<'_> {
     }
 
     fn describe(&self, file: BorrowedFd<'_>, entry: &Entry, owner: Owner) -> io::Result<()> {
-        // Without root, everything is ours and stays accessible: good enough for a look at an image.
+        // Without root, everything belongs to the caller and stays accessible: good enough to inspect an image.
         if self.is_root && (owner == Owner::Unknown || (entry.uid, entry.gid) != (0, 0)) {
             rustix::fs::fchown(file, Some(Uid::from_raw(entry.uid)), Some(Gid::from_raw(entry.gid)))?;
         }
@@ -297,7 +297,7 @@ impl Layer<'_> {
         rustix::fs::fchmod(file, Mode::from_raw_mode((entry.mode & KEPT_MODE) | own))?;
         for (name, value) in &entry.xattrs {
             match rustix::fs::fsetxattr(file, name.as_slice(), value, XattrFlags::empty()) {
-                // Not on every filesystem; no client needs them to run.
+                // Not supported by every filesystem; no client needs them to run.
                 Err(Errno::OPNOTSUPP) => {}
                 result => result?,
             }
@@ -306,15 +306,15 @@ impl Layer<'_> {
     }
 }
 
-/// Whose a file is before it is given to its owner.
+/// The owner of a file before chown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// It was just made.
+    /// It was just created.
     Ours,
     Unknown,
 }
 
-/// `offset`: `None` where the file ends.
+/// `offset`: `None` at the end of the file.
 fn write_part<R: BufRead>(file: &OwnedFd, offset: Option<u64>, length: u64, content: &mut Entries<'_, R>) -> Result<(), Failed> {
     let mut written = 0;
     while written < length {
@@ -337,10 +337,10 @@ fn write_part<R: BufRead>(file: &OwnedFd, offset: Option<u64>, length: u64, cont
     Ok(())
 }
 
-/// A directory's entry says all of its attributes, also those that it no longer has.
+/// A directory's entry defines all of its attributes, so those it no longer has are removed.
 fn remove_xattrs(directory: BorrowedFd<'_>) -> io::Result<()> {
     let mut names = [0u8; 4096];
-    // Most have none; more than fit were not put there by us.
+    // Most have none; a list that does not fit was not written by us.
     let Ok(length) = rustix::fs::flistxattr(directory, &mut names[..]) else { return Ok(()) };
     for name in names[..length].split(|byte| *byte == 0).filter(|name| name.starts_with(b"user.")) {
         rustix::fs::fremovexattr(directory, name)?;

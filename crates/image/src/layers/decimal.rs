@@ -1,4 +1,4 @@
-//! Numbers as people write them, which extended headers and the maps of sparse files do, too.
+//! Decimal numbers, as used in extended headers and in the maps of sparse files.
 
 use crate::layers::values::Error;
 

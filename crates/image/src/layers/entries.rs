@@ -1,7 +1,7 @@
-//! An archive's entries, one after the other, in constant memory.
+//! In: an archive. Out: its entries, one after the other, in constant memory.
 //!
-//! `tar` knows where the fields of a header are; the walk is ours, because what extends a header is
-//! as long as a hostile archive likes, and has to be counted before it is read.
+//! The `tar` crate decodes the header fields; the iteration is ours, because header extensions of a hostile archive can have any length,
+//! and must be counted before they are read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek as _};
@@ -18,13 +18,13 @@ const BLOCK: u64 = 512;
 pub(crate) struct Entries<'a, R> {
     archive: R,
     pub(crate) budget: &'a mut Budget,
-    /// Content of the current entry that nobody has read, and what fills it up to a block.
+    /// Unread content of the current entry, and its padding to a full block.
     unread: u64,
     padding: u64,
     pass_over: PassOver<R>,
 }
 
-/// Goes on by so many bytes that nobody wants.
+/// Skips this many bytes.
 type PassOver<R> = fn(&mut R, u64) -> io::Result<()>;
 
 impl<'a, R: BufRead> Entries<'a, R> {
@@ -50,7 +50,7 @@ impl<'a, R: BufRead> Entries<'a, R> {
                 b'L' => more.long_name = Some(until_zero(self.extension(size)?)),
                 b'K' => more.long_link = Some(until_zero(self.extension(size)?)),
                 b'x' => more.pax = pax::parse(&self.extension(size)?, &self.budget.limits.clone())?,
-                // What one says of all entries is a comment in practice.
+                // A global header is a comment in practice.
                 b'g' => self.begin(size)?,
                 _ => return self.entry(&block, more).map(Some),
             }
@@ -61,7 +61,7 @@ impl<'a, R: BufRead> Entries<'a, R> {
         let map = if block[156] == b'S' { Some(self.gnu_map(block)?) } else { None };
         let limits = self.budget.limits;
         let mut entry = Entry::read(block, more, map, &limits)?;
-        // Some writers give links and directories the size of what they refer to; nothing follows.
+        // Some writers give links and directories the size of what they refer to; no content follows.
         let has_content = matches!(entry.kind, Kind::File | Kind::Sparse { .. } | Kind::Unknown);
         self.begin(if has_content { entry.stored } else { 0 })?;
         if let Kind::Sparse { size, map } = &mut entry.kind {
@@ -93,7 +93,7 @@ impl<'a, R: BufRead> Entries<'a, R> {
         self.unread -= amount as u64;
     }
 
-    /// The budget is asked before the content is: an entry that is too large is not begun.
+    /// The budget is checked before the content is read: an entry that is too large is not begun.
     fn begin(&mut self, size: u64) -> Result<(), Error> {
         self.padding = size.wrapping_neg() % BLOCK;
         self.budget.spend_bytes(size.saturating_add(self.padding))?;
@@ -101,7 +101,7 @@ impl<'a, R: BufRead> Entries<'a, R> {
         Ok(())
     }
 
-    /// An archive may end right behind the last content: some writers leave out what would fill its block.
+    /// An archive may end right after the last content: some writers leave out the padding.
     fn skip(&mut self) -> Result<(), Error> {
         let (unread, padding) = (self.unread, self.padding);
         (self.unread, self.padding) = (0, 0);
@@ -113,7 +113,7 @@ impl<'a, R: BufRead> Entries<'a, R> {
         pass_over(padding).or_else(|error| if error.kind() == io::ErrorKind::UnexpectedEof { Ok(()) } else { Err(Error::Read(error)) })
     }
 
-    /// `None`: the end, marked by a block of zeros or by nothing at all.
+    /// `None`: the end, marked by a block of zeros or by EOF.
     fn header(&mut self) -> Result<Option<Block>, Error> {
         if self.archive.fill_buf().map_err(Error::Read)?.is_empty() {
             return Ok(None);
@@ -182,13 +182,13 @@ impl<'a, R: BufRead> Entries<'a, R> {
 }
 
 impl<'a> Entries<'a, BufReader<File>> {
-    /// Of a file, whose contents need not be read.
+    /// For a file: content is skipped by seeking.
     pub(crate) fn of_file(file: File, budget: &'a mut Budget) -> Self {
         let seek = |file: &mut BufReader<File>, bytes: u64| file.seek_relative(bytes.cast_signed());
         Self { pass_over: seek, ..Self::new(BufReader::new(file), budget) }
     }
 
-    /// Where the current entry's content begins.
+    /// The offset of the current entry's content.
     pub(crate) fn position(&mut self) -> io::Result<u64> {
         self.archive.stream_position()
     }

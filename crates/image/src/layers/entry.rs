@@ -1,4 +1,4 @@
-//! One entry of an archive: what its header, and the headers that extend it, say of a file.
+//! In: a header and its extensions. Out: one entry of an archive.
 
 use std::io::{self, ErrorKind};
 
@@ -11,7 +11,7 @@ use crate::layers::values::Error;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// As the archive has it.
+    /// As in the archive.
     pub(crate) path: Vec<u8>,
     pub(crate) kind: Kind,
     pub(crate) mode: u32,
@@ -27,16 +27,16 @@ pub(crate) struct Entry {
 pub(crate) enum Kind {
     Directory,
     File,
-    /// `None`: the map comes first in the content.
+    /// `None`: the map is at the start of the content.
     Sparse {
         size: u64,
         map: Option<Vec<Segment>>,
     },
     Symlink(Vec<u8>),
     HardLink(Vec<u8>),
-    /// A device or a FIFO: not made, but it hides what it replaces.
+    /// A device or a FIFO: not created, but it hides what it replaces.
     Special,
-    /// Of no meaning to us.
+    /// Ignored.
     Unknown,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Extensions {
     pub(crate) pax: pax::Records,
 }
 
-/// Who may own a file: all ones means "unchanged" to chown(2).
+/// An invalid owner: all ones means "unchanged" to chown(2).
 const NO_ID: u64 = u32::MAX as u64;
 
 impl Entry {
@@ -60,7 +60,7 @@ impl Entry {
         let header = tar::Header::from_byte_slice(block);
         let old = header.as_old();
         let Extensions { long_name, long_link, pax } = more;
-        // The sparse file's own name; the header's is a made-up one.
+        // The sparse file's real name; the one in the header is synthetic.
         let path = pax.sparse_name.or(pax.path).or(long_name).unwrap_or_else(|| header.path_bytes().into_owned());
         let link = pax.link.or(long_link).or_else(|| header.link_name_bytes().map(|link| link.into_owned()));
         for text in [Some(&path), link.as_ref()].into_iter().flatten() {
@@ -72,7 +72,7 @@ impl Entry {
         let stored = pax.size.map_or_else(|| unsigned(&old.size), Ok)?;
         let link = || link.clone().filter(|link| !link.is_empty()).ok_or(Error::Malformed("a link without a target"));
         let kind = match old.linkflag[0] {
-            // Before there was a type for directories.
+            // From before there was a type for directories.
             b'0' | 0 if path.ends_with(b"/") => Kind::Directory,
             b'0' | 0 | b'7' | b'S' => match (gnu_map, pax.sparse) {
                 (Some(map), _) => {
@@ -109,13 +109,13 @@ pub(crate) fn unsigned(field: &[u8]) -> Result<u64, Error> {
     number(field)?.try_into().map_err(|_| Error::Malformed("a negative number"))
 }
 
-/// Octal digits between blanks and zeros, or a binary number marked by its highest bit (GNU).
-/// An empty field is zero: many writers leave those out that do not matter.
+/// Octal digits between blanks and zeros, or a binary number marked by its highest bit (GNU). An empty field is zero: many writers leave
+/// out irrelevant fields.
 fn number(field: &[u8]) -> Result<i64, Error> {
     const WRONG: Error = Error::Malformed("a number that is none");
     match field.first() {
         Some(first) if first & 0x80 != 0 => {
-            // Two's complement; the mark is no part of it, the next bit is its sign.
+            // Two's complement; the mark is not part of it, the next bit is the sign.
             let sign = if first & 0x40 != 0 { -1 } else { 0 };
             let first = i128::from(first & 0x7f) | (sign << 7);
             let value = field[1..].iter().try_fold(first, |value, byte| value.checked_mul(256)?.checked_add(i128::from(*byte)));
@@ -131,7 +131,7 @@ fn number(field: &[u8]) -> Result<i64, Error> {
     }
 }
 
-/// Over all bytes, the checksum's own field taken as blanks. Some old writers summed signed bytes.
+/// Over all bytes, with the checksum field taken as blanks. Some old writers summed signed bytes.
 pub(crate) fn checksum_holds(block: &Block) -> bool {
     let Ok(claimed) = number(&tar::Header::from_byte_slice(block).as_old().cksum) else { return false };
     let bytes = || block[..148].iter().chain(&[b' '; 8]).chain(&block[156..]);

@@ -1,4 +1,4 @@
-//! Removing what a layer hides: what it replaces, and what its whiteouts name.
+//! Removes what a layer hides: what it replaces, and what its whiteouts name.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use crate::layers::parents;
 
-/// A whiteout hides what the layers below hold, never what its own layer brings, whichever comes
-/// first in the archive. This remembers the latter, a few bytes per path.
+/// A whiteout hides entries of the layers below, never those of its own layer, whichever comes first in the archive. This remembers the
+/// latter, a few bytes per path.
 #[derive(Debug, Default)]
 pub(crate) struct Brought {
     hasher: RandomState,
@@ -37,17 +37,17 @@ pub(crate) enum Hidden {
     Files,
 }
 
-/// Removes `name` with all that is below it.
+/// Removes `name` with everything below it.
 pub(crate) fn all(parent: BorrowedFd<'_>, name: &[u8], nesting: u64) -> io::Result<Hidden> {
     Hiding { brought: None, nesting }.entry(parent, name, b"").map(|(hidden, _)| hidden)
 }
 
-/// Removes of `name`, at `path`, what the layers below brought.
+/// Removes `name`, at `path`, as far as it comes from lower layers.
 pub(crate) fn lower(parent: BorrowedFd<'_>, name: &[u8], path: &[u8], brought: &Brought, nesting: u64) -> io::Result<Hidden> {
     Hiding { brought: Some(brought), nesting }.entry(parent, name, path).map(|(hidden, _)| hidden)
 }
 
-/// Removes of what is in `directory`, at `path`, what the layers below brought.
+/// Removes the entries of `directory`, at `path`, that come from lower layers.
 pub(crate) fn lower_content(directory: BorrowedFd<'_>, path: &[u8], brought: &Brought, nesting: u64) -> io::Result<Hidden> {
     let own = rustix::fs::openat(directory, c".", DIRECTORY, Mode::empty())?;
     Hiding { brought: Some(brought), nesting }.content(&own, path).map(|_| Hidden::Ways)
@@ -74,7 +74,7 @@ impl Hiding<'_> {
         };
         let is_brought = self.brought.is_some_and(|brought| brought.contains(path));
         if kind == FileType::Directory {
-            // Links can nest directories deeper than any one path says.
+            // Through links, directories can be deeper than any single path in the archive.
             let deeper = self.nesting.checked_sub(1).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "it is nested too deeply"))?;
             let directory = rustix::fs::openat(parent, name, DIRECTORY, Mode::empty())?;
             let left = Hiding { nesting: deeper, ..*self }.content(&directory, path)?;

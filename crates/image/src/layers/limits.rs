@@ -1,5 +1,5 @@
-//! How much an image may ask of this machine. Counted while it streams in: a bomb is refused when it
-//! reaches the limit, not when it is whole.
+//! Limits on the resources that an image may use. Counted while it streams in: a bomb is refused when it reaches the limit, not when it is
+//! complete.
 
 use crate::layers::values::Error;
 
@@ -15,12 +15,12 @@ pub struct Limits {
     /// Of one extended attribute.
     pub xattr_bytes: u64,
     pub path_bytes: u64,
-    /// Directories within each other.
+    /// Depth of directories.
     pub nesting: u64,
 }
 
 impl Default for Limits {
-    /// A root filesystem with a mount client is some hundred megabytes; a bomb is not.
+    /// A root filesystem with a mount client has some hundred megabytes; a bomb has more.
     fn default() -> Self {
         Self {
             bytes: 16 << 30,

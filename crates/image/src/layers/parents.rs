@@ -1,8 +1,7 @@
-//! The directories that entries go into, open while their neighbours follow.
+//! A cache of open directories for the entries that are written into them.
 //!
-//! Every path is resolved by the kernel within the root (`RESOLVE_IN_ROOT`): a link that the archive
-//! made itself, however it points, leads nowhere else. What is put into a directory changes its
-//! time; when we let go of one, it gets the time back that it had or that its own entry said.
+//! Every path is resolved by the kernel within the root (`RESOLVE_IN_ROOT`): no link in the archive leads outside. Writing into a directory
+//! changes its mtime; when it is closed, it gets back the time that it had or that its entry set.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -12,15 +11,15 @@ use rustix::io::Errno;
 
 use crate::layers::entry::split;
 
-/// Archives are written depth first: this many directories back and forth are common.
+/// Archives are written depth first: moving between this many directories is common.
 const OPEN: usize = 24;
-/// As many links to nowhere in one path as the kernel follows links.
+/// As many dangling links in one path as the kernel follows links.
 const LINKS: u32 = 40;
 
 #[derive(Debug)]
 pub(crate) struct Parents<'a> {
     root: BorrowedFd<'a>,
-    /// The last used is the last.
+    /// Most recently used last.
     open: Vec<Open>,
 }
 
@@ -37,7 +36,7 @@ impl<'a> Parents<'a> {
         Self { root, open: Vec::new() }
     }
 
-    /// The directory at `path`, made if need be.
+    /// The directory at `path`, created if necessary.
     pub(crate) fn at(&mut self, path: &[u8]) -> io::Result<BorrowedFd<'_>> {
         match self.open.iter().rposition(|open| open.path == path) {
             Some(position) => {
@@ -54,7 +53,7 @@ impl<'a> Parents<'a> {
         }
     }
 
-    /// `directory` is at `path` and has just been given this time: what goes into it comes next.
+    /// `directory` is at `path` and has just been given this time: its content comes next.
     pub(crate) fn insert(&mut self, path: &[u8], directory: OwnedFd, mtime: Timespec) -> io::Result<()> {
         let stat = rustix::fs::fstat(&directory)?;
         let times = Timestamps { last_access: mtime, last_modification: mtime };
@@ -66,12 +65,12 @@ impl<'a> Parents<'a> {
         Ok(())
     }
 
-    /// Lets go of all: after something vanished that a path may have led through, and at the end.
+    /// Closes all: after the removal of something that a path may have led through, and at the end.
     pub(crate) fn close(&mut self) {
         self.open.drain(..).for_each(Open::close);
     }
 
-    /// The same directory by another path, through a link, may be open as well.
+    /// The same directory may also be open by another path, through a link.
     fn known_times(&self, stat: &Stat) -> Option<Timestamps> {
         self.open.iter().find(|open| open.inode == (stat.st_dev, stat.st_ino)).map(|open| open.times.clone())
     }
@@ -92,7 +91,7 @@ impl<'a> Parents<'a> {
         let (parent, name) = split(path);
         let parent_directory = self.made(parent, links)?;
         match rustix::fs::mkdirat(&parent_directory, name, Mode::from_raw_mode(0o755)) {
-            // It leads to a directory that is not there yet: an archive may bring the link first.
+            // A link to a directory that does not exist yet: an archive may have the link first.
             Err(Errno::EXIST) if links < LINKS => {
                 let target = rustix::fs::readlinkat(&parent_directory, name, Vec::new())?;
                 drop(self.made(&joined(parent, target.as_bytes()), links + 1)?);
@@ -106,17 +105,17 @@ impl<'a> Parents<'a> {
 
 impl Open {
     fn close(self) {
-        // A time is not worth an error; a directory that was removed meanwhile does not care.
+        // A wrong time is not worth an error; the directory may have been removed meanwhile.
         let _ = rustix::fs::futimens(&self.directory, &self.times);
     }
 }
 
-/// The existing directory at `path`, seen from `root` as if that were `/`.
+/// The existing directory at `path`, resolved with `root` as `/`.
 pub(crate) fn resolve(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let path = if path.is_empty() { b"." } else { path };
-    // The kernel gives up when anybody on the machine renames or mounts at the wrong moment. When it begins anew by itself, it
-    // goes on counting links, and finds too many where there are half as many. A loop that is one ends the image: once is cheap.
+    // The kernel returns EAGAIN when there is a concurrent rename or mount anywhere on the machine. When it restarts the lookup by itself,
+    // it keeps counting links, and returns ELOOP at half the limit. A real loop fails the image, so the retries are paid only once.
     const TRIES: u32 = 1000;
     let mut result = Err(Errno::AGAIN);
     for _ in 0..TRIES {

@@ -1,4 +1,4 @@
-//! POSIX's extended headers: `length key=value` lines that override fields of the next header.
+//! In: POSIX extended headers, `length key=value` lines. Out: overrides for fields of the next header.
 
 use rustix::fs::Timespec;
 
@@ -7,7 +7,7 @@ use crate::layers::limits::{Limits, within};
 use crate::layers::sparse::{Segment, Sparse};
 use crate::layers::values::Error;
 
-/// Of a file's attributes, these survive: nothing else of an image should tell the kernel anything.
+/// The extended attributes that are kept: no other attribute of an image may affect the kernel.
 const KEPT_XATTRS: &[u8] = b"user.";
 const XATTR: &[u8] = b"SCHILY.xattr.";
 
@@ -72,7 +72,7 @@ impl Records {
         Ok(())
     }
 
-    /// Three ways to write the same thing, as GNU tar's manual has them: 0.0, 0.1 and 1.0.
+    /// GNU tar's three formats for the same thing, see its manual: 0.0, 0.1 and 1.0.
     fn take_sparse(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let sparse = self.sparse.get_or_insert_default();
         match key {
@@ -94,7 +94,7 @@ impl Records {
     }
 }
 
-/// Seconds since 1970 with as many decimals as the writer liked; may be negative.
+/// Seconds since 1970 with any number of decimals; may be negative.
 fn time(text: &[u8]) -> Result<Timespec, Error> {
     const WRONG: Error = Error::Malformed("a time that is none");
     let (negative, text) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
@@ -109,7 +109,7 @@ fn time(text: &[u8]) -> Result<Timespec, Error> {
     Ok(match (negative, nanoseconds) {
         (false, _) => Timespec { tv_sec: seconds, tv_nsec: nanoseconds },
         (true, 0) => Timespec { tv_sec: -seconds, tv_nsec: 0 },
-        // The kernel counts nanoseconds forwards.
+        // tv_nsec is never negative.
         (true, _) => Timespec { tv_sec: -seconds - 1, tv_nsec: 1_000_000_000 - nanoseconds },
     })
 }

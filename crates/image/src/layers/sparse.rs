@@ -1,4 +1,4 @@
-//! Files with holes: which parts of the file the archive holds.
+//! Sparse files: which parts of the file the archive holds.
 
 use crate::layers::decimal::decimal;
 use crate::layers::values::Error;
@@ -9,7 +9,7 @@ pub(crate) struct Segment {
     pub(crate) length: u64,
 }
 
-/// What an extended header says of a sparse file.
+/// The data of a sparse file in an extended header.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sparse {
     pub(crate) size: u64,
@@ -18,13 +18,13 @@ pub(crate) struct Sparse {
 }
 
 impl Sparse {
-    /// `None`: the map comes first in the content.
+    /// `None`: the map is at the start of the content.
     pub(crate) fn checked_map(self, stored: u64) -> Result<Option<Vec<Segment>>, Error> {
         if self.map_in_content { Ok(None) } else { checked(self.map, self.size, stored).map(Some) }
     }
 }
 
-/// The map, if the file can be like this: in order, within its size, and as long as what is stored.
+/// The map, if it is valid: in order, within the file's size, and as long as what is stored.
 pub(crate) fn checked(map: Vec<Segment>, size: u64, stored: u64) -> Result<Vec<Segment>, Error> {
     const WRONG: Error = Error::Malformed("a sparse file whose map is wrong");
     let mut position = 0;
@@ -40,9 +40,8 @@ pub(crate) fn checked(map: Vec<Segment>, size: u64, stored: u64) -> Result<Vec<S
     if content == stored { Ok(map) } else { Err(WRONG) }
 }
 
-/// Reads the map from the start of the content, as format 1.0 has it: the number of segments, then
-/// offset and length of each, one decimal number per line, filled up to a whole block. Calls
-/// `next_block` for each block; returns the map and how many bytes it took.
+/// Reads the map from the start of the content, in format 1.0: the number of segments, then offset and length of each, one decimal number
+/// per line, padded to a whole block. Calls `next_block` for each block; returns the map and how many bytes it took.
 pub(crate) fn read_map(mut next_block: impl FnMut() -> Result<[u8; 512], Error>, limit: u64) -> Result<(Vec<Segment>, u64), Error> {
     let mut numbers = Vec::new();
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! What a registry demands: `WWW-Authenticate: Bearer realm="…",service="…",scope="…"` or `Basic`.
+//! In: a registry's `WWW-Authenticate: Bearer realm="…",service="…",scope="…"` or `Basic`. Out: how to authenticate.
 
 use shorefast_net::Url;
 
@@ -9,7 +9,7 @@ pub(crate) enum Challenge {
 }
 
 impl Challenge {
-    /// The best of what the server offers: a token lives for minutes, a password for years.
+    /// The best scheme that the server offers: a token lives for minutes, a password for years.
     pub(crate) fn among<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Self> {
         let mut offered: Vec<_> = headers.filter_map(Self::read).collect();
         let best = offered.iter().position(|challenge| *challenge != Self::Basic).unwrap_or(0);
@@ -26,7 +26,7 @@ impl Challenge {
         }
     }
 
-    /// Where to get a token for reading `repository`.
+    /// The address of a token for reading `repository`.
     pub(crate) fn token_address(realm: &Url, service: Option<&str>, scope: &str) -> Url {
         let mut address = realm.clone();
         {

@@ -1,5 +1,5 @@
-//! Who we are for a registry: docker's config.json and podman's auth.json, which share one format,
-//! and the helpers that they name. Secrets are never printed.
+//! In: docker's config.json and podman's auth.json, which share one format, and the helpers that they name. Out: the login for a registry.
+//! Secrets are never printed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,17 +16,17 @@ use crate::registry::helper;
 use crate::registry::login::Login;
 use crate::registry::name::DOCKER_HUB;
 
-/// What docker calls its hub in configuration and to helpers.
+/// Docker Hub's key in docker's configuration and for helpers.
 const HUB_KEY: &str = "https://index.docker.io/v1/";
 
-/// The files that are asked, in this order.
+/// The files to search, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     files: Vec<PathBuf>,
 }
 
 impl Credentials {
-    /// Nobody.
+    /// No credentials.
     pub fn none() -> Self {
         Self::default()
     }
@@ -59,7 +59,7 @@ impl Credentials {
     }
 }
 
-/// podman's places, docker's, and one for machines where nobody has a home.
+/// podman's files, docker's, and one for machines where no user has a home directory.
 fn places(variable: impl Fn(&str) -> Option<PathBuf>, uid: u32) -> Vec<PathBuf> {
     let home = variable("HOME");
     let below_home = |path: &str| home.as_ref().map(|home| home.join(path));
@@ -112,7 +112,7 @@ impl File {
     fn read(path: &Path) -> Result<Option<Self>, Error> {
         let wrong = |problem| Error::Credentials { path: path.to_owned(), problem };
         match shorefast_trust::read(path, Chosen::ByCaller) {
-            // The parser's own words may quote a secret: only the place is told.
+            // The parser's message may quote a secret: only the position is reported.
             Ok(text) => serde_json::from_slice(&text)
                 .map(Some)
                 .map_err(|error| wrong(format!("not as docker or podman write it, line {} column {}", error.line(), error.column()))),
@@ -121,7 +121,7 @@ impl File {
         }
     }
 
-    /// A helper for this very host, then what the file itself holds for the closest namespace, then the helper for all.
+    /// A helper for this host, then what the file itself holds for the closest namespace, then the default helper.
     fn entry(&self, host: &str, repository: &str) -> Option<Entry> {
         let helper = |name: &String| Some(Entry::Helper(name.clone())).filter(|_| !name.is_empty());
         let for_host = self.cred_helpers.iter().find(|(key, _)| normal(key) == host);

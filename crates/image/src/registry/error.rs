@@ -11,7 +11,7 @@ pub enum Error {
     Credentials { path: PathBuf, problem: String },
     #[error("credential helper {program}: {problem}")]
     Helper { program: String, problem: String },
-    #[error("{host} wants to know who asks for {repository}, and no credentials are there")]
+    #[error("{host} requires a login for {repository}, and there are no credentials")]
     NoCredentials { host: String, repository: String },
     #[error("{host} does not accept the credentials for {repository}")]
     WrongCredentials { host: String, repository: String },

@@ -1,4 +1,4 @@
-//! An image's layers on their way: several at once, each to be waited for when its turn comes.
+//! In: an image's layers. Out: their blobs, downloaded in parallel, and waited for in order.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,16 +14,15 @@ use crate::registry::error::Error;
 use crate::registry::session::Session;
 use crate::registry::{Image, Layer};
 
-/// More connections fill no line better, and registries count them.
+/// More connections are not faster, and registries limit them.
 const AT_ONCE: usize = 4;
 
-/// Another pull may remove a layer that both use, in the instant between its arrival and our opening it.
+/// Another pull may remove a shared layer between its arrival and our open.
 const REMOVED_UNDER_US: usize = 5;
 
 impl Image {
-    /// All layers, lowest first. They begin to come into `blobs`, several at once, when the first of them
-    /// is waited for. What a failure or a kill leaves there is taken up next time; once all have been
-    /// read, nothing of them stays.
+    /// All layers, lowest first. The downloads into `blobs`, several in parallel, start when the first of them is waited for. Partial files
+    /// of a failure or a kill are resumed next time; once all have been read, they are removed.
     pub fn fetch(self, blobs: &Path, progress: &Arc<dyn Progress>) -> Vec<Coming> {
         let layers = self.layers.clone();
         let arrivals = Mutex::new(layers.iter().map(|_| Arrival::Awaited).collect());
@@ -43,7 +42,7 @@ impl Image {
     }
 }
 
-/// A layer that is on its way.
+/// A layer that is being downloaded.
 #[derive(Debug)]
 pub struct Coming {
     pub layer: Layer,
@@ -52,10 +51,10 @@ pub struct Coming {
 }
 
 impl Coming {
-    /// The layer as it was distributed, whole and verified.
+    /// The layer as distributed, complete and verified.
     pub fn wait(self) -> Result<Blob, Error> {
         let work = &self.fetching.work;
-        // Without a single thread to be had, whoever waits does the work.
+        // If no thread could be started, the waiting thread does the work.
         if self.fetching.threads.get_or_init(|| start(work)).is_empty() {
             work.run();
         }
@@ -68,7 +67,7 @@ impl Coming {
                 }
                 Arrival::Failed(error) => return Err(error),
                 Arrival::Awaited | Arrival::Taken | Arrival::Used if work.stop.load(Ordering::Relaxed) => {
-                    // Another layer failed first: its error is the one to tell.
+                    // Another layer failed first: return its error.
                     let failure = arrivals.iter_mut().find(|arrival| matches!(arrival, Arrival::Failed(_)));
                     let failure = failure.map(|arrival| std::mem::replace(arrival, Arrival::Taken));
                     let stopped = Error::Fetch { host: work.host(), source: NetError::Stopped };
@@ -99,7 +98,7 @@ impl Read for Blob {
     }
 }
 
-/// Dropped with the last layer: the threads end, whatever they are doing, and what was used up is removed.
+/// Dropped with the last layer: the threads are stopped, and blobs that have been used are removed.
 #[derive(Debug)]
 struct Fetching {
     work: Arc<Work>,
@@ -125,7 +124,7 @@ impl Drop for Fetching {
             let _ = thread.join();
         }
         if all_used {
-            // Whoever else uses one has it open; whoever wants it again can get it again.
+            // Other users of a blob have it open; later ones can fetch it again.
             self.work.layers.iter().for_each(|layer| drop(fs::remove_file(self.work.place(layer))));
         }
     }
@@ -140,7 +139,7 @@ enum Arrival {
     Used,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Work {
     sessions: Vec<Session>,
     layers: Vec<Layer>,
@@ -165,7 +164,7 @@ impl Work {
             let Some(layer) = self.layers.get(position) else { return };
             let result = self.fetch_and_open(layer);
             let mut arrivals = self.arrivals();
-            // The first who fails says why; those who are stopped by it have nothing to say.
+            // Only the first failure is reported; the downloads that it stopped have no error of their own.
             match result {
                 Ok(file) => arrivals[position] = Arrival::Here(file),
                 Err(error) if !self.stop.swap(true, Ordering::Relaxed) => arrivals[position] = Arrival::Failed(error),
@@ -194,7 +193,7 @@ impl Work {
         for session in &self.sessions {
             match self.fetch_from(session, layer, to) {
                 Ok(()) => return Ok(()),
-                // Our own disk, or somebody else's failure: another place does not help.
+                // Our disk, or the failure of another download: another endpoint does not help.
                 Err(error @ Error::Fetch { source: NetError::File { .. } | NetError::Stopped, .. }) => return Err(error),
                 Err(error) => last = Some(error),
             }
@@ -211,7 +210,7 @@ impl Work {
             Ok(session.client.download_unless(&item, self.progress.as_ref(), &self.stop))
         };
         match attempt()? {
-            // A token that ran out while layers were waiting for their turn.
+            // A token that expired while layers were waiting for their turn.
             Err(NetError::Status { status: 401, .. }) => {
                 session.forget();
                 attempt()?
@@ -221,7 +220,7 @@ impl Work {
         .map_err(|source| session.failed(source))
     }
 
-    /// Named by what is in it: shared between images, and between pulls.
+    /// Named by its digest: shared between images, and between pulls.
     fn place(&self, layer: &Layer) -> PathBuf {
         self.blobs.join(layer.digest.hex())
     }

@@ -1,4 +1,4 @@
-//! Credential helpers: `docker-credential-NAME get`, a host on standard input, JSON on standard output.
+//! Credential helpers: `docker-credential-NAME get`, with the host on standard input and JSON on standard output.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -10,11 +10,11 @@ use serde::Deserialize;
 use crate::registry::error::Error;
 use crate::registry::login::Login;
 
-/// A helper may ask a key store or a cloud; none needs longer, and no mount waits for a pop-up that nobody sees.
+/// A helper may ask a key store or a cloud; none needs longer, and no mount should wait for an invisible dialog.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LARGEST: u64 = 64 * 1024;
 
-/// `None`: the helper knows nothing about this host.
+/// `None`: the helper has no credentials for this host.
 pub(crate) fn ask(name: &str, host: &str) -> Result<Option<Login>, Error> {
     let program = format!("docker-credential-{name}");
     let failed = |problem: String| Error::Helper { program: program.clone(), problem };
@@ -29,7 +29,7 @@ pub(crate) fn ask(name: &str, host: &str) -> Result<Option<Login>, Error> {
 }
 
 fn converse(mut child: Child, host: &str) -> Result<(Vec<u8>, bool), String> {
-    // A helper that reads nothing, or ends early, says so by its exit.
+    // A helper that reads nothing, or ends early, is judged by its exit status.
     let _ = child.stdin.take().map(|mut input| input.write_all(host.as_bytes()));
     let output = child.stdout.take().ok_or("it has no output")?;
     let reader = thread::spawn(move || {
@@ -60,7 +60,7 @@ fn read(answer: &[u8]) -> Result<Login, String> {
         username: String,
         secret: String,
     }
-    // What it said is not repeated: it may be the secret.
+    // Its output is not repeated: it may be the secret.
     let Answer { username, secret } = serde_json::from_slice(answer).map_err(|_| "its answer is not what helpers say".to_owned())?;
     Ok(match username.as_str() {
         "<token>" => Login::Identity(secret),
@@ -68,7 +68,7 @@ fn read(answer: &[u8]) -> Result<Login, String> {
     })
 }
 
-/// The protocol has no code for "none here": all helpers say these words.
+/// The protocol has no code for "not found": all helpers print these words.
 fn refusal(answer: &[u8]) -> Result<Option<Login>, String> {
     let text = String::from_utf8_lossy(answer);
     if text.contains("credentials not found") {

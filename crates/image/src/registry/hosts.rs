@@ -43,13 +43,13 @@ pub struct Host {
     pub token_servers: Vec<String>,
 }
 
-/// Registries whose token server is known to be elsewhere. Of all others, the administrator says so.
+/// Registries whose token server is known to be another host. For all others, the administrator configures it.
 const TOKEN_SERVERS: [(&str, &str); 2] = [(DOCKER_HUB, "auth.docker.io"), ("registry.gitlab.com", "gitlab.com")];
 
 /// One place that may have an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// Whose credentials and settings count.
+    /// The host whose credentials and settings apply.
     pub(crate) host: String,
     pub(crate) repository: String,
     /// Ends with `/v2/REPOSITORY/`.
@@ -60,14 +60,14 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whether this server may be told the registry's login. A registry cannot say so: it would be told to whoever it names.
+    /// Whether the registry's login may be sent to this server. The registry's word is not enough: it could name any server.
     pub(crate) fn trusts_with_login(&self, realm: &Url) -> bool {
         let server = server_of(realm);
         server == server_of(&self.base) || self.token_servers.contains(&server)
     }
 }
 
-/// `HOST`, or `HOST:PORT` where the port is not the usual one.
+/// `HOST`, or `HOST:PORT` where the port is not the default.
 pub(crate) fn server_of(address: &Url) -> String {
     let host = address.host_str().unwrap_or_default();
     address.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
@@ -120,7 +120,7 @@ impl Hosts {
         Some(Endpoint { host: host.to_owned(), repository, base, ca: rules.ca, token_servers })
     }
 
-    /// The hosts that may be talked to without TLS.
+    /// The hosts for which plain HTTP is allowed.
     pub(crate) fn plain(&self) -> BTreeSet<String> {
         let plain = self.0.iter().filter(|(_, host)| host.plain_http);
         plain.map(|(name, _)| if name.contains(':') { name.clone() } else { format!("{name}:80") }).collect()

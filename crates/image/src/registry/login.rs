@@ -1,4 +1,4 @@
-//! Who we are to a registry. Never printed.
+//! The login for a registry. Never printed.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ pub enum Login {
         user: String,
         password: String,
     },
-    /// Exchanged for a token at every registry's own token server.
+    /// Exchanged for a token at the registry's token server.
     Identity(String),
-    /// A token as it is.
+    /// A token, used as it is.
     Token(String),
 }
 

@@ -1,11 +1,11 @@
-//! How an image in a registry is named: `[HOST/]REPOSITORY[:TAG][@DIGEST]`, as docker and podman read it.
+//! In: `[HOST/]REPOSITORY[:TAG][@DIGEST]`, as docker and podman parse it. Out: its parts.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::digest::Digest;
 
-/// Where images without a host come from.
+/// The registry of images without a host.
 pub const DOCKER_HUB: &str = "docker.io";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ pub struct Name {
     pub host: String,
     pub repository: String,
     pub tag: Option<String>,
-    /// Goes before the tag, which then is for people.
+    /// Takes precedence over the tag, which is then only informative.
     pub digest: Option<Digest>,
 }
 
@@ -23,7 +23,7 @@ pub struct Name {
 pub struct NotAName(pub &'static str);
 
 impl Name {
-    /// What the registry's API is asked for.
+    /// The reference for the registry's API.
     pub(crate) fn wanted(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => digest.to_string(),
@@ -32,7 +32,7 @@ impl Name {
         }
     }
 
-    /// The same image, and no other, whatever happens to its tag.
+    /// The same image by digest, whatever happens to its tag.
     #[must_use]
     pub fn pinned(&self, digest: Digest) -> Self {
         Self { digest: Some(digest), ..self.clone() }
@@ -69,7 +69,7 @@ impl FromStr for Name {
     }
 }
 
-/// A first part that cannot be a repository's, by its look.
+/// Whether the first part is a host: by its form it cannot be part of a repository.
 fn is_host(part: &str) -> bool {
     let looks = part == "localhost" || part.contains(['.', ':']);
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']');

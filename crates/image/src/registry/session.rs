@@ -1,4 +1,4 @@
-//! Talking with one place that may have an image: answers its challenge once, remembers the token.
+//! In: requests to one endpoint. Out: responses; answers its challenge once and caches the token.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use crate::registry::error::Error;
 use crate::registry::hosts::{Endpoint, server_of};
 use crate::registry::login::Login;
 
-/// What registries mean when they do not say how long a token lives.
+/// The default lifetime of a token without one.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
-/// Better ask again than be refused in between.
+/// Renew early rather than be refused.
 const MARGIN: Duration = Duration::from_secs(10);
 const TOKEN_ANSWER: u64 = 256 * 1024;
 
@@ -33,7 +33,7 @@ struct State {
     permit: Option<Permit>,
 }
 
-/// Whether we know what this place demands, if anything.
+/// Whether we know the endpoint's authentication scheme.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Acquaintance {
     #[default]
@@ -41,7 +41,7 @@ enum Acquaintance {
     Met,
 }
 
-/// What is shown with every request.
+/// The authorization sent with every request.
 #[derive(Clone)]
 enum Permit {
     Password { user: String, password: String },
@@ -59,7 +59,7 @@ impl Session {
         Self { endpoint, client, credentials, state: Mutex::default() }
     }
 
-    /// A small answer to `path` below the repository, once we are let in.
+    /// A small response to `path` below the repository, after authentication.
     pub(crate) fn get(&self, path: &str, accept: &[&str], limit: u64) -> Result<Answer, Error> {
         let answer = self.client.get(&self.request(path)?.accepting(accept), limit).map_err(|source| self.failed(source))?;
         self.state().acquaintance = Acquaintance::Met;
@@ -71,7 +71,7 @@ impl Session {
         if matches!(answer.status, 401 | 403) { Err(self.refused()) } else { Ok(answer) }
     }
 
-    /// With the permit that we have by now.
+    /// With the current authorization.
     pub(crate) fn request(&self, path: &str) -> Result<Request, Error> {
         let address = self.endpoint.base.join(path).map_err(|_| self.failed(not_an_address(path)))?;
         let request = Request::to(address).map_err(|source| self.failed(source))?;
@@ -82,12 +82,12 @@ impl Session {
         })
     }
 
-    /// The next request asks for a permit anew. For tokens that were withdrawn while a download was under way.
+    /// The next request asks for a new token. For tokens that were revoked during a download.
     pub(crate) fn forget(&self) {
         self.state().permit = None;
     }
 
-    /// A place that served no manifest yet is asked who it wants to see, so that blobs can be downloaded from it.
+    /// Gets the challenge of an endpoint that has not served a manifest yet, so that blobs can be downloaded from it.
     pub(crate) fn introduce(&self) -> Result<(), Error> {
         if self.state().acquaintance == Acquaintance::Met {
             return Ok(());
@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    /// Without a login too: public images of large registries need a token, and anybody gets one.
+    /// Also without a login: public images of large registries need a token, which is given to anyone.
     fn token(&self, realm: &Url, service: Option<&str>, login: Option<Login>) -> Result<Permit, Error> {
         let scope = format!("repository:{}:pull", self.endpoint.repository);
         let known = login.is_some();
@@ -168,7 +168,7 @@ impl Session {
 
     fn refused(&self) -> Error {
         let Endpoint { host, repository, .. } = self.endpoint.clone();
-        // An anonymous token that does not suffice means: somebody else's would.
+        // An anonymous token that does not suffice means that a login is required.
         match self.credentials.find(&host, &repository) {
             Ok(None) => Error::NoCredentials { host, repository },
             _ => Error::WrongCredentials { host, repository },
@@ -188,7 +188,7 @@ impl Session {
 }
 
 fn not_an_address(path: &str) -> shorefast_net::Error {
-    shorefast_net::Error::Address { text: path.to_owned(), problem: "it is no path" }
+    shorefast_net::Error::Address { text: path.to_owned(), problem: "it is not a path" }
 }
 
 fn read_token(body: &[u8]) -> Option<Permit> {
@@ -201,7 +201,7 @@ fn read_token(body: &[u8]) -> Option<Permit> {
     let answer: Token = serde_json::from_slice(body).ok()?;
     let text = answer.token.or(answer.access_token).filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()))?;
     let life = answer.expires_in.map_or(TOKEN_LIFE, |seconds| Duration::from_secs(seconds.clamp(1, 86_400)));
-    // A token of a few seconds is better used than asked for again with every request.
+    // A token of a few seconds should be used rather than renewed with every request.
     let margin = MARGIN.min(life / 2);
     Some(Permit::Token { text, until: Instant::now() + life - margin })
 }

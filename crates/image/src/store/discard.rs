@@ -1,7 +1,7 @@
-//! Removing a directory with all that is in it, however deep a hostile image made it.
+//! Removes a directory with everything in it, however deep a hostile image made it.
 //!
-//! Only ever called for directories of the store that no image's name leads to any more. Nobody
-//! mounts there; still, another filesystem stops it.
+//! Only called for directories of the store that are no longer reachable by an image's name. Nothing is mounted there; nevertheless, it
+//! stops at another filesystem.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Descriptors held at once. What is nested deeper is first moved up.
+/// Descriptors open at once. Deeper directories are first moved up.
 const DEPTH: usize = 64;
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 

@@ -1,4 +1,4 @@
-//! Locks that go with their process, however that ends.
+//! Locks that are released with their process, however it ends.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
-/// A lock on the whole store: shared by those who are about to use an image, alone for those who
-/// remove images. Held for moments only.
+/// A lock on the whole store: shared to begin using an image, exclusive to remove images. Held only briefly.
 #[derive(Debug)]
 pub struct Held {
     _file: Option<File>,
@@ -29,7 +28,7 @@ fn hold(path: &Path, operation: FlockOperation) -> io::Result<Held> {
             make_directory(path.parent().unwrap_or(Path::new("/")))?;
             open()?
         }
-        // Nobody removes anything from such a store either.
+        // Nothing is removed from such a store either.
         Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(Held { _file: None }),
         result => result?,
     };
@@ -45,19 +44,19 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Waits for whoever is at it.
+    /// Waits for the present holder.
     pub(crate) fn wait(path: PathBuf) -> io::Result<Self> {
         loop {
             let file = open_work(&path)?;
             flock(&file, FlockOperation::LockExclusive)?;
-            // The one before us removed the file that we waited for.
+            // The previous holder removed the file that we waited for.
             if is_at(&file, &path) {
                 return Ok(Self { path, _file: file });
             }
         }
     }
 
-    /// `None`: somebody is at it.
+    /// `None`: the lock is held.
     pub(crate) fn try_take(path: PathBuf) -> io::Result<Option<Self>> {
         let file = open_work(&path)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -99,7 +98,7 @@ fn flock(file: &File, operation: FlockOperation) -> io::Result<()> {
     }
 }
 
-/// For root only: an image's own directories may be writable for everybody.
+/// For root only: an image's directories may be world-writable.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

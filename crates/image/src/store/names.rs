@@ -1,4 +1,4 @@
-//! Names of images: one small file each, that says which digest a name stands for now.
+//! Names of images: one small file each, with the digest that a name refers to now.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -12,7 +12,7 @@ use crate::store::lock;
 pub(crate) struct Pointer {
     pub(crate) name: String,
     pub(crate) digest: Digest,
-    /// Of the file that it was made from: once that has changed, the name stands for nothing.
+    /// Of the file that it was made from: once that has changed, the name is stale.
     pub(crate) fingerprint: String,
 }
 
@@ -26,7 +26,7 @@ impl Names {
         Self { directory }
     }
 
-    /// `None` also for one that a power failure left empty: it is made again.
+    /// `None` also for a file that a power failure left empty: it is created again.
     pub(crate) fn get(&self, name: &str) -> io::Result<Option<Pointer>> {
         match fs::read(self.directory.join(file_name(name))) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -50,7 +50,7 @@ impl Names {
         Ok(pointers)
     }
 
-    /// Everything that can fail for want of space happens here.
+    /// Everything that can fail for lack of space happens here.
     pub(crate) fn prepare(&self, pointer: &Pointer) -> io::Result<Prepared> {
         lock::make_directory(&self.directory)?;
         let path = self.directory.join(file_name(&pointer.name));
@@ -65,7 +65,7 @@ impl Names {
         fs::remove_file(self.directory.join(file_name(name)))
     }
 
-    /// What killed processes left. Call it only while nobody else is at work.
+    /// Removes leftovers of killed processes. Call it only while no other process is working.
     pub(crate) fn discard_unfinished(&self) {
         for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
@@ -75,7 +75,7 @@ impl Names {
     }
 }
 
-/// A pointer that nobody sees yet. Dropped: never will.
+/// A pointer that is not visible yet. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     unfinished: PathBuf,
@@ -100,7 +100,7 @@ impl Drop for Prepared {
 }
 
 const UNFINISHED: &str = ".new-";
-/// A file's name has 255 bytes at most.
+/// A file name has 255 bytes at most.
 const LONGEST: usize = 200;
 
 fn parse(bytes: &[u8]) -> Option<Pointer> {
@@ -110,7 +110,7 @@ fn parse(bytes: &[u8]) -> Option<Pointer> {
     Some(Pointer { name: name.to_owned(), digest: digest.parse().ok()?, fingerprint: fingerprint.to_owned() })
 }
 
-/// Readable where it can be; a long one by its digest.
+/// Readable if possible; a long one by its digest.
 fn file_name(name: &str) -> PathBuf {
     let mut escaped = String::new();
     for byte in name.bytes() {

@@ -1,4 +1,4 @@
-//! Removing images: never one that a live mount uses, never what somebody is about to use.
+//! Removing images: never one that a live mount uses or that a call is about to use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use crate::reference::Reference;
 use crate::store::lock::{self, Work};
 use crate::store::{Store, discard};
 
-/// Which images live mounts use, and who: the caller knows, the store does not.
+/// Which images live mounts use, and which mounts: known to the caller, not to the store.
 pub type Users = BTreeMap<Digest, Vec<String>>;
 
 /// What a collection removed.
@@ -21,12 +21,12 @@ pub struct Collected {
     pub images: Vec<Digest>,
     /// Bytes in the files of those images.
     pub bytes: u64,
-    /// Downloads that nobody continues, and unpackings that were killed.
+    /// Abandoned downloads, and unpackings that were killed.
     pub leftovers: u64,
 }
 
 impl Store {
-    /// Which image somebody means: by reference, by digest, or by the first digits of one.
+    /// Finds an image by reference, by digest, or by the first digits of one.
     pub fn named(&self, text: &str) -> Result<Digest, Error> {
         let unknown = || Error::Unknown { name: text.to_owned() };
         let names = self.names().all().map_err(|error| self.error(error))?;
@@ -44,8 +44,8 @@ impl Store {
         }
     }
 
-    /// Removes the name, and the image with its last name. By digest, the image with all its names.
-    /// `users` is asked while nobody can become one.
+    /// Removes the name, and the image with its last name. By digest, the image with all its names. `users` is called under the lock: no
+    /// new users.
     pub fn remove<E: From<Error>>(&self, text: &str, users: impl FnOnce() -> Result<Users, E>) -> Result<(), E> {
         self.clear_away().map_err(|error| self.error(error))?;
         let held = lock::alone(&self.root.join("lock")).map_err(|error| self.error(error))?;
@@ -68,7 +68,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes images that have neither a name nor a user, and what killed processes left.
+    /// Removes images that have neither a name nor a user, and leftovers of killed processes.
     pub fn collect<E: From<Error>>(&self, users: impl FnOnce() -> Result<Users, E>) -> Result<Collected, E> {
         let mut collected = Collected::default();
         self.clear_away().map_err(|error| self.error(error))?;
@@ -91,7 +91,7 @@ impl Store {
         Ok(collected)
     }
 
-    /// Removes what killed processes left; what a live one is at stays. Returns how many.
+    /// Removes leftovers of killed processes; work of a live one stays. Returns how many.
     pub fn discard_unfinished(&self) -> u64 {
         let mut count = 0;
         for entry in fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten() {
@@ -110,7 +110,7 @@ impl Store {
         count + self.discard_blobs()
     }
 
-    /// Nobody continues a download while nobody is at work.
+    /// Removes partial downloads, if no process is working.
     fn discard_blobs(&self) -> u64 {
         let working = fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten();
         if working.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "lock")) {
@@ -123,7 +123,7 @@ impl Store {
         count
     }
 
-    /// Out of everybody's sight at once; clearing it away takes longer and needs no lock.
+    /// A rename, which is immediate; deleting takes longer and needs no lock.
     fn put_away(&self, digest: Digest) -> io::Result<()> {
         fs::rename(self.rootfs(digest), self.work(&digest.hex(), "gone"))?;
         let _ = fs::remove_file(self.description(digest));
@@ -131,7 +131,7 @@ impl Store {
         Ok(())
     }
 
-    /// Those whose image somebody put away who was killed meanwhile.
+    /// Annexes whose image was renamed by a process that was killed before it got to them.
     fn put_away_annexes(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -147,7 +147,7 @@ impl Store {
             let path = entry.path();
             if path.extension().is_some_and(|end| end == "gone") {
                 match discard::directory(&path) {
-                    // Somebody else clears it away as well.
+                    // Another process deletes it as well.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     result => result?,
                 }
