@@ -23,7 +23,7 @@ use crate::{descriptor, pipe};
 #[serde(rename_all = "kebab-case")]
 pub enum Grant {
     Port(u16),
-    /// Any of the ports that only root can bind and that clients trust for it (512 to 1023).
+    /// Any reserved port (512 to 1023), by which peers recognise a process of root.
     ReservedPort,
     /// Its path `inside` the sandbox is `outside` on the host.
     Socket {

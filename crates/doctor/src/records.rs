@@ -19,7 +19,7 @@ fn judge(unreadable: Vec<std::path::PathBuf>, aside: Vec<std::path::PathBuf>) ->
         let finding = format!("{} cannot be read as a record of a mount", names(&unreadable));
         return Some(Finding::warning("records", finding, "`shorefast reconcile` moves it away, and recovers the record of a live mount"));
     }
-    let finding = || format!("{} was set aside because it could not be read", names(&aside));
+    let finding = || format!("{} could not be read as a record and was moved there by `shorefast reconcile`", names(&aside));
     (!aside.is_empty()).then(|| Finding::warning("records", finding(), "look at it, then remove it"))
 }
 

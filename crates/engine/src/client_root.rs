@@ -77,7 +77,7 @@ impl RootFiles {
         }
     }
 
-    /// The image's root filesystem, for services beside the mount. A container runs its own services.
+    /// The image's root filesystem, for services beside the mount. None for a container, which has its own.
     pub fn rootfs(&self) -> Option<&Path> {
         match self {
             Self::Image(image) => Some(&image.rootfs),

@@ -63,8 +63,8 @@ fn start(
         let namespace = sys::call(|| "dup(namespace)".into(), namespace.try_clone()).map_err(Error::Keeper)?;
         View::new(namespace, TARGET.into()).map_err(Error::Broker)
     };
-    // Before the launch for a client that mounts by itself, which could win the race, and for one in a container, which may be the user
-    // that owns its root; for any other, this happens while it starts.
+    // Before the launch is complete for a client that mounts by itself, which could win the race, and for one in a container, which may be
+    // the user that owns its root; for any other, this happens while it starts.
     let seen = match spec.identity {
         Identity::HostRoot | Identity::ContainerRoot => Some(look(launching.namespace())?),
         Identity::UserNamespace | Identity::DedicatedUser => None,

@@ -110,7 +110,7 @@ impl Store {
         count + self.discard_blobs()
     }
 
-    /// Removes partial downloads, if no process is working.
+    /// Removes downloads that were left behind, if no process is working.
     fn discard_blobs(&self) -> u64 {
         let working = fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten();
         if working.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "lock")) {

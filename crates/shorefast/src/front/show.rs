@@ -19,7 +19,7 @@ use crate::report;
 pub fn list(records: &Records, json: bool) -> Result<String, Error> {
     let listing = list::all(records)?;
     for (path, why) in &listing.unreadable {
-        report::say(&format!("shorefast: {} is no record: {why} (`shorefast reconcile` sets it aside)", path.display()));
+        report::say(&format!("shorefast: {} is not a record: {why} (`shorefast reconcile` moves it away)", path.display()));
     }
     if json {
         let rows: Vec<_> = listing.mounts.iter().map(row).chain(listing.in_progress.iter().map(row_in_progress)).collect();
@@ -156,8 +156,8 @@ pub fn reconciled(report: &Report, json: bool) -> String {
         line("abandoned mounts undone", &report.abandoned),
         line("ended mounts cleaned up", &report.ended),
         line("dead mounts that something else is mounted on", &report.dead),
-        line("mounts whose record was lost, on record again", &report.adopted),
-        line("unreadable records set aside", &aside),
+        line("mounts whose lost record was restored", &report.adopted),
+        line("unreadable records moved away", &aside),
     ]
     .concat()
 }
