@@ -46,11 +46,6 @@ impl Mounter {
         Self { prepared: prepare() }
     }
 
-    /// For a process that may not need it: nothing is set up yet.
-    pub fn unprepared() -> Self {
-        Self { prepared: Err(Error::NotRoot) }
-    }
-
     /// The record of the mount; none if mount(8) made it.
     pub fn mount(self, plan: &Plan, host: &Host) -> Result<Option<Record>, Error> {
         match plan {

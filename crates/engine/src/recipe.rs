@@ -111,7 +111,7 @@ impl Recipe {
         keeper.is_alive().then(|| Self::read(file)).flatten()
     }
 
-    /// `secret_options`: names of options that the definition calls a secret. They do not count: a new password is for the same mount.
+    /// Options that the definition calls a secret do not count: with a new password it is the same mount.
     pub fn fingerprint(&self, fstype: &str, image: &str) -> Fingerprint {
         let secret = self.definition.secret_options();
         let items = options::parse(&self.request.options).map(|options| options.items).unwrap_or_default();
