@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -97,6 +98,39 @@ fn a_lost_record_is_found_again() {
         let _ = fs::remove_dir_all(host.run_directory().join("unreadable"));
         host.assert_nothing_left();
     }
+}
+
+/// Whoever looks for lost records among the processes of the host looks at no descriptor of a stranger.
+#[test]
+fn a_lost_record_is_found_without_waiting_for_what_others_hold() {
+    let Some(host) = Host::new() else { return };
+    let (stalling, target) = (bindfs(&host, "stalling"), bindfs(&host, "target"));
+    let row = host.shorefast(&["inspect", "--json", text(&stalling)]).succeeds().json();
+    let daemon = Process { pid: row["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a daemon") };
+    let id = id_of(&host, &target);
+    // A stranger with the name of ours and, where ours have their log, a descriptor of a filesystem that does not answer.
+    let script = "printf shorefast-init > /proc/self/comm; exec 5< /srv/stalling/file; echo; read";
+    let mut stranger =
+        Command::new("bash").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash can be run");
+    let mut ready = [0];
+    std::io::Read::read_exact(&mut stranger.stdout.take().expect("a pipe"), &mut ready).expect("it has opened the file");
+    daemon.signal(Signal::STOP);
+    // What the kernel remembers of the file is forgotten.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    for file in ["json", "log"] {
+        fs::remove_file(host.run_directory().join(format!("{id}.{file}"))).expect("a test's own /run");
+    }
+    let mut reconcile = Command::new("timeout");
+    reconcile.args(["--signal=KILL", "20", text(host.binary()), "reconcile"]);
+    let reconciled = command::finish(reconcile);
+    daemon.signal(Signal::CONT);
+    stranger.kill().and_then(|()| stranger.wait()).expect("it can be ended");
+    assert_eq!(reconciled.code, Some(0), "{reconciled:?}");
+    assert!(host.list().iter().any(|row| row["id"] == id), "{:?}", host.list());
+    for mount in [&stalling, &target] {
+        host.shorefast(&["umount", text(mount)]).succeeds();
+    }
+    host.assert_nothing_left();
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::process::Pid;
 use shorefast_sandbox::members;
 use shorefast_sandbox::spec::Ids;
 use shorefast_sys as sys;
@@ -30,14 +31,15 @@ pub fn lost(records: &Records, known: &[Record]) -> Vec<String> {
         return Vec::new();
     }
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid| adopt(records, pid)).collect()
+    let first = pids.filter(|pid| Pid::from_raw(*pid).is_some_and(|pid| members::is_first(pid, &strays)));
+    first.filter_map(|pid| adopt(records, pid)).collect()
 }
 
-/// If the process is pid 1 of a sandbox of this run directory whose record is gone.
+/// If `pid`, which is the first process of a sandbox, belongs to this run directory and its record is gone. Descriptors of other processes
+/// are not looked at: they may be on a filesystem that never answers.
 fn adopt(records: &Records, pid: i32) -> Option<String> {
-    let is_first = fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"shorefast-init\n");
     let log = PathBuf::from(format!("/proc/{pid}/fd/{}", sys::shim::RING));
-    let record = read(&log).filter(|_| is_first)?;
+    let record = read(&log)?;
     let named = fs::read_link(&log).ok()?;
     // Skip logs of other run directories. The log's name may be gone, its directory's is not; the device is compared too, because in
     // another mount namespace the same path can be another directory.

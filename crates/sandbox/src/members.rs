@@ -35,6 +35,20 @@ pub fn is_anybody(ids: Ids) -> bool {
     users.into_iter().any(|user| rustix::process::getpriority_user(rustix::process::Uid::from_raw(user)).is_ok())
 }
 
+/// Whether the process has the uid of this sandbox's first process, which no other process can have: it is ours, and so are its
+/// descriptors. A process name (comm) proves nothing; any process can choose its own.
+pub fn is_first(pid: Pid, ids: &HashSet<Ids>) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+    has_user_of_first(&status, ids)
+}
+
+fn has_user_of_first(status: &str, ids: &HashSet<Ids>) -> bool {
+    use crate::spec::Identity::{DedicatedUser, UserNamespace};
+    let users = numbers(status, "Uid:");
+    let is_of = |ids: &Ids| [UserNamespace, DedicatedUser].iter().any(|identity| users.iter().all(|user| *user == ids.init(*identity)));
+    !users.is_empty() && ids.iter().any(is_of)
+}
+
 /// Kills every process of a sandbox. Returns whether none is left.
 pub fn end_all(sandbox: &Sandbox) -> bool {
     let deadline = Instant::now() + PATIENCE;
@@ -212,6 +226,23 @@ mod tests {
         ];
         for (status, expected) in rows {
             assert_eq!(belongs(&status, ids), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn the_first_process_is_known_by_its_user() {
+        use crate::spec::Identity::{DedicatedUser, UserNamespace};
+        let (ids, other) = (Ids::of_slot(7), Ids::of_slot(8));
+        let known = HashSet::from([ids]);
+        let status = |user: u32| format!("Name:\tshorefast-init\nUid:\t{user}\t{user}\t{user}\t{user}\n");
+        for identity in [UserNamespace, DedicatedUser] {
+            assert!(has_user_of_first(&status(ids.init(identity)), &known));
+            assert!(!has_user_of_first(&status(ids.client(identity)), &known), "a client");
+            assert!(!has_user_of_first(&status(other.init(identity)), &known), "another sandbox");
+        }
+        let half = format!("Uid:\t{}\t0\t0\t0\n", ids.init(DedicatedUser));
+        for status in [status(0), status(1000), half, String::new()] {
+            assert!(!has_user_of_first(&status, &known), "{status}");
         }
     }
 }
