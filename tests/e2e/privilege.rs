@@ -10,7 +10,7 @@ use shorefast_tests::command::Running;
 use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
 use shorefast_tests::servers::Sshd;
-use shorefast_tests::{Client, Host, cgroups, command, mountinfo};
+use shorefast_tests::{Client, Host, cgroups, command, mountinfo, wait};
 
 /// The only devices that a client gets.
 const DEVICES: [&str; 7] = ["full", "fuse", "null", "random", "tty", "urandom", "zero"];
@@ -58,6 +58,9 @@ fn what_a_caller_left_inheritable_reaches_nobody() {
         command.arg(host.binary()).args(request.arguments(Way::Directory, &[]));
         let mut mount = Running::start(command);
         host.wait_for_client("sleep");
+        // Process 1 drops what it has when the client runs already.
+        let is_init = |process: &Process| process.status("Name").as_deref() == Some("shorefast-init");
+        wait::until("process 1 to be executed", || host.sandboxed().iter().any(is_init).then_some(()));
         let processes = host.sandboxed();
         let sets = |process: &Process| ["CapInh", "CapPrm", "CapEff", "CapAmb"].map(|set| process.status(set).unwrap_or_default());
         let held: Vec<_> = processes.iter().map(|process| (process.describe(), sets(process))).collect();
