@@ -78,13 +78,18 @@ pub fn remove_stale(run_dir: &Path) {
             let _ = fs::remove_file(&path);
         }
     }
-    // Fails while a file is in it.
-    let _ = fs::remove_dir(&directory);
+    remove_if_empty(&directory);
+}
+
+/// The directory of locks, and the run directory: an installation without mounts leaves neither.
+fn remove_if_empty(directory: &Path) {
+    directory.ancestors().take(2).for_each(|directory| drop(fs::remove_dir(directory)));
 }
 
 impl Drop for TargetLock {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+        self.path.parent().into_iter().for_each(remove_if_empty);
     }
 }
 
@@ -131,7 +136,7 @@ mod tests {
             }
         });
         assert_eq!(most.load(Ordering::SeqCst), 1);
-        assert_eq!(fs::read_dir(run.path().join(DIRECTORY)).unwrap().count(), 0);
+        assert!(!run.path().join(DIRECTORY).exists());
     }
 
     #[test]
