@@ -215,6 +215,29 @@ fn a_client_that_dies_while_covered_leaves_a_mount_that_is_still_ours() {
     host.assert_nothing_left();
 }
 
+/// More than `list` asks the kernel about one by one.
+#[test]
+fn of_many_mounts_those_that_are_covered_are_told_apart() {
+    const MANY: usize = 12;
+    let Some(host) = Host::new() else { return };
+    let targets: Vec<PathBuf> = (0..MANY).map(|number| host.directory(format!("{number}"))).collect();
+    for target in &targets {
+        Request::new(&Client::named("tmpfs"), "tmpfs", "none", target).sandboxed(&host).succeeds();
+    }
+    for covered in [&targets[0], &targets[MANY - 1]] {
+        foreign(covered);
+    }
+    for row in host.list() {
+        let is_covered = [&targets[0], &targets[MANY - 1]].iter().any(|target| row["target"] == text(target));
+        assert_eq!(row["covered"], is_covered, "{row}");
+    }
+    for covered in [&targets[0], &targets[MANY - 1]] {
+        unmount_foreign(covered);
+    }
+    targets.iter().for_each(|target| drop(host.shorefast(&["umount", text(target)]).succeeds()));
+    host.assert_nothing_left();
+}
+
 /// Should the record of such a mount be lost, nobody would know of the groups.
 #[test]
 fn a_client_that_dies_while_covered_leaves_no_control_groups() {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 use shorefast_sandbox::members;
-use shorefast_sandbox::spec::Ids;
 use shorefast_sys as sys;
 
 use crate::process::Process;
@@ -23,23 +22,19 @@ pub fn from_own_log(id: &str) -> Option<Record> {
 
 /// Live mounts whose record is gone from this run directory: recorded again. `known`: the records that exist.
 pub fn lost(records: &Records, known: &[Record]) -> Vec<String> {
-    let served: HashSet<_> = known.iter().filter(|record| record.init.is_some()).filter_map(|record| record::ids_of(&record.id)).collect();
-    // A slot that has processes but no record: the kernel tells without a scan of all processes.
-    let slots = (0..Ids::SLOTS).map(Ids::of_slot).filter(|ids| !served.contains(ids)).filter(|ids| members::is_anybody(*ids));
-    let strays: HashSet<_> = slots.collect();
-    if strays.is_empty() {
-        return Vec::new();
-    }
+    let known = known.iter().filter(|record| record.is_of_this_boot());
+    let known: HashSet<_> = known.flat_map(|record| [record.init, record.keeper]).flatten().map(|process| process.pid).collect();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let first = pids.filter(|pid| Pid::from_raw(*pid).is_some_and(|pid| members::is_first(pid, &strays)));
-    first.filter_map(|pid| adopt(records, pid)).collect()
+    // Most of the processes of a host with many mounts are known, and need no look.
+    pids.filter(|pid| !known.contains(pid)).filter_map(|pid| adopt(records, pid)).collect()
 }
 
-/// If `pid`, which is the first process of a sandbox, belongs to this run directory and its record is gone. Descriptors of other processes
-/// are not looked at: they may be on a filesystem that never answers.
+/// If the process is the first of a sandbox of this run directory whose record is gone. What others hold is not even looked at: it may be
+/// on a filesystem that never answers.
 fn adopt(records: &Records, pid: i32) -> Option<String> {
+    let ids = members::first_of(Pid::from_raw(pid)?)?;
     let log = PathBuf::from(format!("/proc/{pid}/fd/{}", sys::shim::RING));
-    let record = read(&log)?;
+    let record = read(&log).filter(|record| record::ids_of(&record.id) == Some(ids))?;
     let named = fs::read_link(&log).ok()?;
     // Skip logs of other run directories. The log's name may be gone, its directory's is not; the device is compared too, because in
     // another mount namespace the same path can be another directory.

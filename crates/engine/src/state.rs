@@ -1,14 +1,15 @@
 //! In: a record. Out: the state of its mount, and where it is now. Reads the kernel's tables only and never calls a filesystem, so a dead
 //! server cannot block it.
 
-use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::cell::{Cell, OnceCell};
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
+use sys::mount::Identity;
 use sys::mountinfo::{self, Entry};
 
 use crate::origin;
@@ -50,11 +51,17 @@ pub struct Look {
     namespace: Option<u64>,
     /// By mount id: for kernels without unique mount ids.
     table: OnceCell<HashMap<u64, Entry>>,
+    /// What something is mounted on, by the ids of the table.
+    parents: OnceCell<HashSet<u64>>,
+    looks: Cell<usize>,
 }
+
+/// For each mount that is asked about alone, the kernel walks over all of them; from so many on, one look at the table is cheaper.
+const ASKED_ALONE: usize = 8;
 
 impl Look {
     pub fn here() -> Self {
-        Self { namespace: own_namespace(), table: OnceCell::new() }
+        Self { namespace: own_namespace(), table: OnceCell::new(), parents: OnceCell::new(), looks: Cell::new(0) }
     }
 
     /// `None`: neither mounted nor served; only the record is left.
@@ -92,16 +99,27 @@ impl Look {
         let mount = record.mount.into();
         if record.mount.unique {
             return match sys::mount::attachment_of(&mount) {
-                Ok(found) => {
-                    found.map(|found| Attached { place: Some(found.place), covered: sys::mount::has_children(&mount).unwrap_or(false) })
-                }
-                // An error does not prove that it is gone.
+                Ok(found) => found.map(|found| Attached { covered: self.is_covered(&mount, found.number), place: Some(found.place) }),
+                // An error is no proof that it is gone.
                 Err(_) => Some(Attached { place: None, covered: false }),
             };
         }
-        let table = self.table.get_or_init(|| mountinfo::read().unwrap_or_default().into_iter().map(|entry| (entry.id, entry)).collect());
-        let entry = table.get(&record.mount.id).filter(|entry| mount.is_entry(entry))?;
-        Some(Attached { place: Some(entry.mount_point.clone()), covered: table.values().any(|other| other.parent == entry.id) })
+        let entry = self.table().get(&record.mount.id).filter(|entry| mount.is_entry(entry))?;
+        Some(Attached { place: Some(entry.mount_point.clone()), covered: self.parents().contains(&entry.id) })
+    }
+
+    /// `number`: its id in the table.
+    fn is_covered(&self, mount: &Identity, number: u64) -> bool {
+        let looks = self.looks.replace(self.looks.get() + 1);
+        if looks < ASKED_ALONE { sys::mount::has_children(mount).unwrap_or(false) } else { self.parents().contains(&number) }
+    }
+
+    fn table(&self) -> &HashMap<u64, Entry> {
+        self.table.get_or_init(|| mountinfo::read().unwrap_or_default().into_iter().map(|entry| (entry.id, entry)).collect())
+    }
+
+    fn parents(&self) -> &HashSet<u64> {
+        self.parents.get_or_init(|| self.table().values().map(|entry| entry.parent).collect())
     }
 }
 

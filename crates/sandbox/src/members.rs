@@ -35,18 +35,20 @@ pub fn is_anybody(ids: Ids) -> bool {
     users.into_iter().any(|user| rustix::process::getpriority_user(rustix::process::Uid::from_raw(user)).is_ok())
 }
 
-/// Whether the process has the uid of this sandbox's first process, which no other process can have: it is ours, and so are its
-/// descriptors. A process name (comm) proves nothing; any process can choose its own.
-pub fn is_first(pid: Pid, ids: &HashSet<Ids>) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
-    has_user_of_first(&status, ids)
+/// The sandbox that the process is the first of: it has a user that nobody else can become, so it is ours, and so is what it holds. A name
+/// is no proof, everybody can call himself as he likes; it only saves a look at most.
+pub fn first_of(pid: Pid) -> Option<Ids> {
+    let file = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", pid.as_raw_nonzero())).ok();
+    if file("comm")? != "shorefast-init\n" {
+        return None;
+    }
+    by_user(&file("status")?)
 }
 
-fn has_user_of_first(status: &str, ids: &HashSet<Ids>) -> bool {
-    use crate::spec::Identity::{DedicatedUser, UserNamespace};
+fn by_user(status: &str) -> Option<Ids> {
     let users = numbers(status, "Uid:");
-    let is_of = |ids: &Ids| [UserNamespace, DedicatedUser].iter().any(|identity| users.iter().all(|user| *user == ids.init(*identity)));
-    !users.is_empty() && ids.iter().any(is_of)
+    let ids = Ids::of_first(*users.first()?)?;
+    users.iter().all(|user| *user == users[0]).then_some(ids)
 }
 
 /// Kills every process of a sandbox. Returns whether none is left.
@@ -232,17 +234,16 @@ mod tests {
     #[test]
     fn the_first_process_is_known_by_its_user() {
         use crate::spec::Identity::{DedicatedUser, UserNamespace};
-        let (ids, other) = (Ids::of_slot(7), Ids::of_slot(8));
-        let known = HashSet::from([ids]);
         let status = |user: u32| format!("Name:\tshorefast-init\nUid:\t{user}\t{user}\t{user}\t{user}\n");
-        for identity in [UserNamespace, DedicatedUser] {
-            assert!(has_user_of_first(&status(ids.init(identity)), &known));
-            assert!(!has_user_of_first(&status(ids.client(identity)), &known), "a client");
-            assert!(!has_user_of_first(&status(other.init(identity)), &known), "another sandbox");
+        for ids in [0, 7, Ids::SLOTS - 1].map(Ids::of_slot) {
+            for identity in [UserNamespace, DedicatedUser] {
+                assert_eq!(by_user(&status(ids.init(identity))), Some(ids));
+                assert_eq!(by_user(&status(ids.client(identity))), None, "a client");
+            }
         }
-        let half = format!("Uid:\t{}\t0\t0\t0\n", ids.init(DedicatedUser));
-        for status in [status(0), status(1000), half, String::new()] {
-            assert!(!has_user_of_first(&status, &known), "{status}");
+        let half = format!("Uid:\t{}\t0\t0\t0\n", Ids::of_slot(7).init(DedicatedUser));
+        for status in [status(0), status(1000), status(2_099_999_999), status(u32::MAX - 2), half, String::new()] {
+            assert_eq!(by_user(&status), None, "{status}");
         }
     }
 }

@@ -313,7 +313,14 @@ impl Ids {
         }
     }
 
-    /// The supplementary group that marks the client's processes where their uid does not identify them.
+    /// Those of the sandbox whose first process has this uid.
+    pub fn of_first(uid: u32) -> Option<Self> {
+        let slot = if uid >= 1 << 31 { (uid - (1 << 31)) / IDS_PER_NAMESPACE } else { uid.checked_sub(FIRST_DEDICATED)? / 2 };
+        let ids = Self::of_slot(u16::try_from(slot).ok().filter(|slot| *slot < Self::SLOTS)?);
+        [Identity::UserNamespace, Identity::DedicatedUser].iter().any(|identity| ids.init(*identity) == uid).then_some(ids)
+    }
+
+    /// A group of the client's processes where their user says nothing.
     pub fn mark(self) -> u32 {
         self.dedicated()
     }
