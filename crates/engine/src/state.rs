@@ -100,7 +100,7 @@ impl Look {
         if record.mount.unique {
             return match sys::mount::attachment_of(&mount) {
                 Ok(found) => found.map(|found| Attached { covered: self.is_covered(&mount, found.number), place: Some(found.place) }),
-                // An error is no proof that it is gone.
+                // An error does not prove that it is gone.
                 Err(_) => Some(Attached { place: None, covered: false }),
             };
         }

@@ -35,8 +35,8 @@ pub fn is_anybody(ids: Ids) -> bool {
     users.into_iter().any(|user| rustix::process::getpriority_user(rustix::process::Uid::from_raw(user)).is_ok())
 }
 
-/// The sandbox that the process is the first of: it has a user that nobody else can become, so it is ours, and so is what it holds. A name
-/// is no proof, everybody can call himself as he likes; it only saves a look at most.
+/// The sandbox whose first process this is. Its uid proves it: no other process can have that, so its descriptors are ours. The process name
+/// (comm) proves nothing, because any process can choose its own; it only saves reading the status of most processes.
 pub fn first_of(pid: Pid) -> Option<Ids> {
     let file = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", pid.as_raw_nonzero())).ok();
     if file("comm")? != "shorefast-init\n" {

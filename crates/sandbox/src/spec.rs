@@ -320,7 +320,7 @@ impl Ids {
         [Identity::UserNamespace, Identity::DedicatedUser].iter().any(|identity| ids.init(*identity) == uid).then_some(ids)
     }
 
-    /// A group of the client's processes where their user says nothing.
+    /// The supplementary group that marks the client's processes where their uid does not identify them.
     pub fn mark(self) -> u32 {
         self.dedicated()
     }
