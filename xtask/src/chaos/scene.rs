@@ -124,6 +124,13 @@ impl Scene {
         command
     }
 
+    /// On top of a mount of ours, too.
+    pub(crate) fn mount_over(&self, kind: Kind, target: &Path) -> Command {
+        let mut command = self.mount(kind, Front::Cli, target);
+        command.arg("--over");
+        command
+    }
+
     pub(crate) fn shorefast(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command.args(words);

@@ -45,7 +45,8 @@ pub(crate) fn call_around(scene: &Scene, random: &mut Random) {
         let target = random.one_of(&targets).clone();
         let path = target.to_string_lossy();
         let command = match random.below(12) {
-            0..=3 => scene.mount(*random.one_of(GOOD), *random.one_of(FRONTS), &target),
+            0 | 1 => scene.mount(*random.one_of(GOOD), *random.one_of(FRONTS), &target),
+            2 | 3 => scene.mount_over(*random.one_of(GOOD), &target),
             4 => scene.mount(*random.one_of(BAD), *random.one_of(FRONTS), &target),
             5 => {
                 program(&["umount", &path]);
@@ -56,7 +57,7 @@ pub(crate) fn call_around(scene: &Scene, random: &mut Random) {
             8 => scene.shorefast(&["umount", "--force", &path]),
             9 => scene.shorefast(random.one_of::<&[&str]>(&[&["list"], &["list", "--json"], &["reconcile"]])),
             10 => scene.shorefast(&["umount", *random.one_of(&["--force", "--lazy"]), COVERED]),
-            _ => scene.mount(*random.one_of(GOOD), *random.one_of(FRONTS), Path::new(COVERED)),
+            _ => scene.mount_over(*random.one_of(GOOD), Path::new(COVERED)),
         };
         scene.check_manners(&call::run(command));
     }

@@ -146,6 +146,11 @@ fn ended(scene: &Scene, random: &mut Random, kind: Kind, target: &Path, end: End
         (End::Stacked, _) => {
             let answer = call::run(scene.mount(kind, Front::Cli, target));
             scene.check_manners(&answer);
+            if good(&answer).is_ok() || mountinfo::at(target).len() != 1 {
+                return Err(format!("the same mount was stacked without being told to: {answer}"));
+            }
+            let answer = call::run(scene.mount_over(kind, target));
+            scene.check_manners(&answer);
             good(&answer)?;
             checked(&["umount"])?;
             serves(kind, target)?;
