@@ -106,8 +106,8 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
     kill_point::pass(Point::CgroupMade);
     let program = Program::default();
-    let around = LaunchContext { ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
-    let Started { keeper, client, listener, view, sandbox } = start::client(assigned, plan, &around, &records, &begun)?;
+    let context = LaunchContext { ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
+    let Started { keeper, client, listener, view, sandbox } = start::client(assigned, plan, &context, &records, &begun)?;
     // Cleans up after killed calls. Done now, because the client needs time to start.
     reconcile::abandoned(&records)?;
     if plan.policy.kernel_types.iter().any(|fstype| !fstype.starts_with("fuse")) {
@@ -116,12 +116,12 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
 
     let beside = services::plan::make(&plan.services, root_files.rootfs(), &plan.client, begun.digest, host.images.root());
     let mut start_services = services::starter(&records, &beside, deadline);
-    let mut maker = match listener {
+    let mut mount_source = match listener {
         Some(listener) => MountSource::Broker(Broker::new(listener, &plan.policy, view, deadline).with_services(&mut start_services)),
         None => MountSource::Client(SelfMountObserver::new(&plan.policy, view)),
     };
     let log = records.log(&begun.id);
-    let context =
+    let serving =
         ServeContext { daemon: plan.daemon, deadline, allowed: plan.timeout, log: &log, target: &plan.target, services: &plan.services };
     let parts = Parts {
         plan,
@@ -141,12 +141,12 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
         made = Some(record);
         Ok(())
     };
-    serve::until_complete(&client, &mut maker, &context, commit)?;
-    let mounted = maker.mounted().expect("a complete mount is mounted");
+    serve::until_complete(&client, &mut mount_source, &serving, commit)?;
+    let mounted = mount_source.mounted().expect("a complete mount is mounted");
     kill_point::pass(Point::Served);
     root_files.join_cgroups(client.pid())?;
     if mounted.is_fuse {
-        maker.hide()?;
+        mount_source.hide()?;
     }
     let clear = |dead| reconcile::clear_dead(&records, dead);
     let attached = attach::at(&mounted.mount, mounted.identity, &target, deadline, clear)?;
@@ -157,7 +157,7 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
     if mounted.is_fuse {
         keeper.release().map_err(Error::Keeper)?;
         kill_point::pass(Point::KeeperReleased);
-        client.keep().map_err(|_| serve::ended_early(&context))?;
+        client.keep().map_err(|_| serve::ended_early(&serving))?;
         cgroup.keep();
     } else {
         keeper.dismiss();
@@ -167,7 +167,7 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
     }
     kill_point::pass(Point::ClientReleased);
     attached.keep();
-    maker.keep();
+    mount_source.keep();
     begun.finish();
     kill_point::pass(Point::RecordFinished);
     Ok(made.expect("a complete mount was recorded"))
