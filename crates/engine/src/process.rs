@@ -1,5 +1,6 @@
 //! A process of the host, identified by pid and start time.
 
+use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -32,10 +33,7 @@ impl Process {
             return true;
         }
         let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        let mut ended = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
-        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, Some(&timeout))).is_ok_and(|ready| ready > 0)
+        sys::deadline::is_readable(pidfd.as_fd(), deadline).unwrap_or(false)
     }
 
     pub fn is_alive(&self) -> bool {

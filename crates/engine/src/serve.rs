@@ -123,7 +123,7 @@ impl Progress {
             });
         }
         let left = if self.is_looked_for(maker, context.daemon) { left.min(LOOK) } else { left };
-        let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let timeout = sys::deadline::timespec(left);
         // Once it has mounted, two of its processes may be at work until one of them is done: do not spin, leave the CPUs to them.
         let is_alone = maker.mounted().is_none() || self.helper.is_some() || self.serves;
         let (calls, word, probed) = {

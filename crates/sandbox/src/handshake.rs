@@ -6,7 +6,6 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use shorefast_sys as sys;
 
@@ -113,19 +112,15 @@ pub fn say(to: BorrowedFd<'_>, bytes: &[u8]) -> sys::Result<()> {
 }
 
 fn says_something(from: BorrowedFd<'_>) -> bool {
-    const NOT_WAITING: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&NOT_WAITING)) != Ok(0)
+    sys::deadline::is_readable(from, Instant::now()) != Ok(false)
 }
 
 /// Waits for the next message, until `deadline`.
 pub fn receive(from: BorrowedFd<'_>, deadline: Instant) -> Result<Event, Error> {
     sys::scheduling::stay_awake_for(ANY_MOMENT, || says_something(from));
-    let left = deadline.saturating_duration_since(Instant::now());
-    let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-    let mut fds = [PollFd::new(&from, PollFlags::IN)];
-    match rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&timeout))) {
-        Ok(0) => Err(Error::TimedOut),
-        Ok(_) => take(from),
+    match sys::deadline::is_readable(from, deadline) {
+        Ok(true) => take(from),
+        Ok(false) => Err(Error::TimedOut),
         Err(errno) => Err(Error::Start(sys::Error::new("poll(control)", errno))),
     }
 }

@@ -25,6 +25,7 @@ pub mod privilege;
 pub mod inherited;
 pub mod claim;
 pub mod signals;
+pub mod deadline;
 pub mod descriptors;
 pub mod ring;
 pub mod arguments;

@@ -8,7 +8,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
 
 use crate::error::{Error, Result, checked};
@@ -50,14 +49,7 @@ impl Child {
 
     /// Whether it has ended before the deadline.
     pub fn ends_by(&self, deadline: Instant) -> bool {
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            match rustix::event::poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&timeout)) {
-                Err(rustix::io::Errno::INTR) => {}
-                ready => return ready.is_ok_and(|ready| ready > 0),
-            }
-        }
+        crate::deadline::is_readable(self.pidfd.as_fd(), deadline).unwrap_or(false)
     }
 
     /// Waits without a deadline until it ends, and returns its exit code. `None`: a signal killed it.

@@ -10,10 +10,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use shorefast_engine::Installation;
 use shorefast_engine::error::{Failure, Kind, Step};
+use shorefast_sys::deadline;
 
 use crate::job::{Cgroups, Job, Operation, Outcome};
 use crate::wire;
@@ -151,14 +151,7 @@ impl Drop for Running<'_> {
 }
 
 fn is_ready(fd: BorrowedFd<'_>, deadline: Instant) -> bool {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        match rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
-            Err(rustix::io::Errno::INTR) => {}
-            ready => return ready.is_ok_and(|ready| ready > 0),
-        }
-    }
+    deadline::is_readable(fd, deadline).unwrap_or(false)
 }
 
 /// Killed by somebody: that is how an operation is cancelled.

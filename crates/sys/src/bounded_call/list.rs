@@ -7,7 +7,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
@@ -148,11 +147,8 @@ fn collect(text: &str, from: &OwnedFd, sent: Pending<()>, deadline: Instant) -> 
 }
 
 /// `None`: end of file.
-fn hear(from: &OwnedFd, deadline: Instant) -> rustix::io::Result<Option<Listed>> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-    let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut [PollFd::new(from, PollFlags::IN)], Some(&timeout)))?;
-    if waited == 0 {
+fn hear(from: &OwnedFd, until: Instant) -> rustix::io::Result<Option<Listed>> {
+    if !crate::deadline::is_readable(from.as_fd(), until)? {
         return Err(Errno::TIMEDOUT);
     }
     let mut packet = [0u8; LONGEST_PATH + 512];
