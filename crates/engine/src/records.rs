@@ -19,6 +19,7 @@ mod files;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -209,6 +210,14 @@ fn random() -> io::Result<(u16, u64)> {
             return Ok((slot, bits >> 16));
         }
     }
+}
+
+/// Makes a directory that other processes remove when it is empty, and its parent with it: it may be gone again by now. A race shows as an
+/// error, too: the parent vanished before the call, or the directory after mkdir(2) found it.
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let is_race = |error: &io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists);
+    made.or_else(|error| if is_race(&error) { Ok(()) } else { Err(error) })
 }
 
 /// How often a step is repeated that lost a race against another process: always, as far as anybody will see.

@@ -9,7 +9,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use shorefast_image::Digest;
 
 use crate::error::Error;
+use crate::records;
 
 /// Dropping it lets the next call mount there.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ pub fn take(run_dir: &Path, namespace: u64, target: &Path, deadline: Instant) ->
     loop {
         let file = match open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(fail)?;
+                records::make_directory(&directory).map_err(fail)?;
                 continue;
             }
             file => file.map_err(fail)?,

@@ -2,19 +2,17 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, OFlags};
 
 use crate::error::Error;
-use crate::records::{Records, TRIES, is_on_disk};
+use crate::records::{Records, TRIES, is_on_disk, make_directory};
 
 impl Records {
     /// May be removed again at any moment, when empty.
     pub(crate) fn make_directory(&self, name: &str) -> io::Result<()> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(self.directory.join(name));
-        made.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+        make_directory(&self.directory.join(name))
     }
 
     /// A new file, readable by root only. Retries if its directory was just removed for being empty.
