@@ -290,8 +290,18 @@ fn settles(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
     Ok(())
 }
 
+/// A file that this process has just read through the mount may be open for another moment, in what another thread is starting: descriptors
+/// are copied by fork, and closed by execve.
 fn plain_umount(target: &Path) -> Result<(), String> {
-    good(&program(&["umount", &target.to_string_lossy()]))
+    const OPEN_IN_A_CHILD: Duration = Duration::from_secs(1);
+    let deadline = Instant::now() + OPEN_IN_A_CHILD;
+    loop {
+        let answer = program(&["umount", &target.to_string_lossy()]);
+        match good(&answer) {
+            Err(_) if answer.words.contains("target is busy") && Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            result => return result,
+        }
+    }
 }
 
 /// Whatever is there; for what comes next.
