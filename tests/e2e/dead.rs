@@ -397,7 +397,7 @@ fn a_target_that_is_a_dead_nfs_mount_is_mounted_on_in_time() {
     scene.happen(Fault::Cut);
     let client = Client::named("tmpfs");
     let request = Request::new(&client, "tmpfs", "none", &scene.target);
-    let ran = scene.host.shorefast(&request.arguments(Way::Directory, &["--timeout", ALLOWED])).succeeds();
+    let ran = scene.host.shorefast(&request.arguments(Way::Directory, &["--over", "--timeout", ALLOWED])).succeeds();
     assert!(ran.took < MOUNT_WITHIN, "{:?}", ran.took);
     assert_eq!(mountinfo::at(&scene.target).len(), 2);
     rustix::mount::unmount(&scene.target, rustix::mount::UnmountFlags::NOFOLLOW).expect("nobody uses it");
