@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::processes::{self, Process};
 use crate::servers::Server;
 use crate::{Client, Host, command, wait};
 
@@ -133,7 +134,12 @@ impl Runtime {
     pub fn remove(&self, name: &str) {
         match self.kind {
             Kind::Docker => drop(command::run(&["docker", "rm", "--force", name])),
-            Kind::Podman => drop(command::run(&["podman", "rm", "--force", "--time=0", name])),
+            Kind::Podman => {
+                command::run(&["podman", "rm", "--force", "--time=0", name]);
+                // A container's end starts a podman of its own, which mounts its storage while it cleans up, beside whatever comes next.
+                let is_podmans = |process: &Process| matches!(process.status("Name").as_deref(), Some("podman" | "conmon"));
+                wait::until("podman to clean up", || (!processes::on_this_network().iter().any(is_podmans)).then_some(()));
+            }
             Kind::Containerd => drop(command::run(&["ctr", "tasks", "delete", "--force", name])),
         }
     }
