@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::io::{Seek as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use shorefast_engine::difference::Difference;
-use shorefast_engine::error::{Kind, Step};
+use shorefast_engine::error::{Failure, Kind, Step};
 use shorefast_engine::recipe::Recipe;
 use shorefast_engine::request::{ClientChoice, Existing};
 use shorefast_engine::unmount::Manner;
@@ -229,11 +229,6 @@ const THREADS: usize = 32;
 /// Until everything that is allocated once has been.
 const WARM_UP: usize = 96;
 
-#[test]
-fn a_process_that_lives_on_is_left_as_it_was() {
-    ask_for(192);
-}
-
 mod thorough {
     /// Minutes on a guest kernel.
     #[test]
@@ -251,6 +246,9 @@ fn ask_for(mounts: usize) {
     let failing = Client::script(&host, "exit 1", "");
     let (bindfs, tmpfs) = (Client::named("bindfs"), Client::named("tmpfs"));
     let (counts, turn) = ([const { AtomicUsize::new(0) }; 3], AtomicUsize::new(0));
+    // Collected: a thread that panics would leave the others waiting for it.
+    let problems = Mutex::new(Vec::new());
+    let unexpected = |failure: Failure| problems.lock().expect("no thread panics").push(failure);
     let one = |target: &Path| {
         let number = turn.fetch_add(1, Ordering::Relaxed);
         let wanted = match number % 8 {
@@ -268,7 +266,8 @@ fn ask_for(mounts: usize) {
         match running.wait(soon()).result {
             Ok(_) => {
                 counts[0].fetch_add(1, Ordering::Relaxed);
-                unmount(&workers, target);
+                let outcome = workers.ask(Operation::Unmount { target: target.into(), manner: Manner::Polite }, &[], soon());
+                outcome.result.err().into_iter().for_each(&unexpected);
             }
             Err(failure) if failure.kind == Kind::Client => drop(counts[1].fetch_add(1, Ordering::Relaxed)),
             Err(failure) if failure.kind == Kind::Cancelled => {
@@ -276,7 +275,7 @@ fn ask_for(mounts: usize) {
                 // It may have been done already; its next visitor would be told so.
                 let _ = workers.ask(Operation::Unmount { target: target.into(), manner: Manner::Force }, &[], soon());
             }
-            Err(failure) => panic!("{failure:?}"),
+            Err(failure) => unexpected(failure),
         }
     };
     let warm = Barrier::new(THREADS + 1);
@@ -301,6 +300,8 @@ fn ask_for(mounts: usize) {
         (before, after)
     });
     let (before, after) = measured;
+    let problems = problems.into_inner().expect("no thread panics");
+    assert!(problems.is_empty(), "{problems:?}");
     let [made, failed, cancelled] = counts.map(AtomicUsize::into_inner);
     println!("{made} mounted and unmounted, {failed} failed, {cancelled} cancelled; before {before:?}, after {after:?}");
     assert!(made > mounts / 2 && failed > 0 && cancelled > 0);
