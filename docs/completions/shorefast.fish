@@ -29,7 +29,7 @@ complete -c shorefast -n "__fish_shorefast_needs_command" -l root -d 'Where unpa
 complete -c shorefast -n "__fish_shorefast_needs_command" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_needs_command" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_needs_command" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_needs_command" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_needs_command" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_needs_command" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_needs_command" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_needs_command" -s V -l version -d 'Print version'
@@ -65,7 +65,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l root -d 'W
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l over -d 'Mount on top of an existing mount of ours'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l offline -d 'Never use the network: use only images that are in the store'
@@ -77,7 +77,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l root -d '
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s l -l lazy -d 'Detach now; the mount ends when it is no longer in use'
 complete -c shorefast -n "__fish_shorefast_using_subcommand umount" -s f -l force -d 'Unmount in any case: users of the mount get errors'
@@ -87,7 +87,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l root -d 'Wh
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -l json -d 'A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, covered, namespace, since}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand list" -s h -l help -d 'Print help'
@@ -96,7 +96,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l root -d 
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand inspect" -s h -l help -d 'Print help'
@@ -105,7 +105,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l root -d 'Wh
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s f -l follow -d 'Continue until the mount ends'
 complete -c shorefast -n "__fish_shorefast_using_subcommand logs" -s h -l help -d 'Print help'
@@ -114,7 +114,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fis
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and not __fish_seen_subcommand_from pull import build list inspect remove gc help" -f -a "pull" -d 'Get an image, or update it to the newest of its name; live mounts keep theirs'
@@ -130,7 +130,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from pull" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l run-dir -d 'Where records of live mounts are kept' -r -F
@@ -138,7 +138,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l packages -d 'Packages to install; dependencies and a few base tools are added' -r
@@ -152,7 +152,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -l offline -d 'Use only what was downloaded before'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from build" -s h -l help -d 'Print help'
@@ -161,7 +161,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -l json -d 'A JSON array of {name, names, digest, size, used_by, source, created}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
@@ -170,7 +170,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from inspect" -s h -l help -d 'Print help'
@@ -179,7 +179,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l run-dir -d 'Where records of live mounts are kept' -r -F
@@ -187,7 +187,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from gc" -s h -l help -d 'Print help'
@@ -204,7 +204,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fi
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "list" -d 'Show all clients, in the order in which a type is looked up'
@@ -216,7 +216,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_s
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l json -d 'A JSON array of {name, types, mode, image, from}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
@@ -225,7 +225,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_s
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
@@ -234,7 +234,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_s
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all clients, in the order in which a type is looked up'
@@ -246,7 +246,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l root -d 'Wh
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l keep -d 'Keep the mount and its server for trying things out; `umount` ends both'
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l offline -d 'Never use the network; the images must be in the store'
@@ -256,7 +256,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l root -
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand reconcile" -s h -l help -d 'Print help'
@@ -269,7 +269,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l root -d 
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l kubelet -d 'Also install a mounter for kubelet\'s --experimental-mounter-path'
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l systemd -d 'Also install and enable systemd units: one cleans up at boot after an unclean shutdown, one gives the images a separate mount'
@@ -283,7 +283,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l root -
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l dry-run -d 'Only show what would be done'
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -s h -l help -d 'Print help'
@@ -292,7 +292,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l root -d '
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l max-image-size -d 'Refuse images whose unpacked size is larger' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l json -d 'A JSON array of {subject, verdict, finding, do}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -s h -l help -d 'Print help'
