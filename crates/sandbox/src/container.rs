@@ -1,6 +1,5 @@
 //! A container that is already running, in which a client is to run: a pid comes in, descriptors of its namespaces, its
-//! cgroups and its environment go out. Runs in the launching process; of these types, the sandbox's first process only
-//! uses [`Joins`] and [`Outline`].
+//! cgroups and its environment go out.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -8,11 +7,11 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
-use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 
 use crate::cgroup::Groups;
 use crate::error::Error;
+use crate::joins::Joins;
 use crate::spec::INIT_INSIDE;
 
 /// Refers to the container by descriptors, so that a reused pid is never mistaken for it.
@@ -83,48 +82,6 @@ impl Container {
             namespaces: self.others.iter().map(dup).collect::<sys::Result<_>>()?,
             users: self.users.as_ref().map(dup).transpose()?,
         })
-    }
-}
-
-/// The namespaces that the client joins.
-#[derive(Debug)]
-pub struct Joins {
-    /// A pidfd of the container's first process: when that ends, the sandbox ends.
-    pub process: OwnedFd,
-    /// The network, ipc, uts and cgroup namespaces.
-    pub namespaces: Vec<OwnedFd>,
-    /// `None`: the host's.
-    pub users: Option<OwnedFd>,
-}
-
-/// The number of descriptors in [`Joins`], which has to be known to receive them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outline {
-    namespaces: usize,
-    has_users: bool,
-}
-
-impl Outline {
-    pub fn has_users(self) -> bool {
-        self.has_users
-    }
-}
-
-impl Joins {
-    pub fn outline(&self) -> Outline {
-        Outline { namespaces: self.namespaces.len(), has_users: self.users.is_some() }
-    }
-
-    pub fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
-        std::iter::once(&self.process).chain(&self.namespaces).chain(&self.users)
-    }
-
-    /// From the descriptors that [`Joins::descriptors`] returned, in that order. `None`: too few.
-    pub fn collect(outline: Outline, mut descriptors: impl Iterator<Item = OwnedFd>) -> Option<Self> {
-        let process = descriptors.next()?;
-        let namespaces: Vec<_> = descriptors.by_ref().take(outline.namespaces).collect();
-        let users = if outline.has_users { Some(descriptors.next()?) } else { None };
-        (namespaces.len() == outline.namespaces).then_some(Self { process, namespaces, users })
     }
 }
 

@@ -15,9 +15,9 @@ use rustix::io::Errno;
 use shorefast_sys as sys;
 use sys::{Result, call};
 
-use crate::files::ReadFile;
+use crate::base_dirs::ETC;
+use crate::files::{self, ReadFile};
 use crate::node::{self, Entry, EntryKind};
-use crate::root::ETC;
 
 /// Where the image's own /etc is mounted, at the top level.
 pub const OF_IMAGE: &str = "shorefast-etc";
@@ -64,7 +64,7 @@ fn lay_prepared(prepared: &OwnedFd, files: &[&ReadFile], owner: u32) -> Result<(
     for name in USUAL {
         let place = Path::new(OURS).join(name);
         match files.iter().find(|file| within(file) == Path::new(name)) {
-            Some(file) => node::write_out(file, &place, owner)?,
+            Some(file) => files::write_out(file, &place, owner)?,
             None => node::make_link(&place, &of_image(Path::new(name)))?,
         }
     }
@@ -85,7 +85,7 @@ fn lay_anew(image: &OwnedFd, files: &[&ReadFile], owner: u32) -> Result<()> {
         }
     }
     for (file, place) in files.iter().zip(&places) {
-        node::write_out(file, &Path::new(ETC).join(place), owner)?;
+        files::write_out(file, &Path::new(ETC).join(place), owner)?;
     }
     link_mtab(Path::new(ETC))
 }

@@ -13,6 +13,7 @@ use shorefast_sys as sys;
 use sys::bounded_call;
 
 use crate::error::Error;
+use crate::node;
 use crate::spec::{Content, Hidden, Identity, Ids, Secret, SecretForm, Spec};
 
 #[derive(Debug)]
@@ -47,6 +48,12 @@ pub fn read(spec: &Spec, image: &OwnedFd, ids: Ids, deadline: Instant) -> Result
         users(image, spec.identity, ids).into_iter().filter(|file| files.iter().all(|given| given.inside != file.inside)).collect();
     files.extend(users);
     Ok(files)
+}
+
+/// Creates the file in the root that is being assembled.
+pub fn write_out(file: &ReadFile, to: &Path, owner: u32) -> sys::Result<()> {
+    node::make_file(to, &file.content, file.mode)?;
+    if file.place == FilePlace::Etc { Ok(()) } else { node::give(to, owner) }
 }
 
 /// The files of the plan, without the users and groups that we add.

@@ -16,12 +16,12 @@ use sys::namespace::Home;
 use sys::shim::Program;
 use sys::{Result, call};
 
+use crate::base_dirs::{self, ETC};
 use crate::etc;
-use crate::files::{FilePlace, ReadFile};
+use crate::files::{self, FilePlace, ReadFile};
 use crate::host_mounts;
 use crate::node::{self, EntryKind};
 use crate::private;
-use crate::root::{self, ETC};
 use crate::root_source::{Contents, Opened};
 use crate::source::Kind;
 use crate::spec::{DEFAULT_SCRATCH, Rights, SOURCE, Spec};
@@ -60,7 +60,7 @@ fn fill_here(opened: &Opened<'_>, client_files: &ClientFiles<'_>) -> Result<()> 
     if spec.scratch_bytes != DEFAULT_SCRATCH {
         resize(spec.scratch_bytes)?;
     }
-    root::fill_empty(opened.base_dirs(), owner, stranger)?;
+    base_dirs::make(opened.base_dirs(), owner, stranger)?;
     place_all(opened, spec.shape().rights)?;
     if let Some((kind, tree)) = source {
         let read_only =
@@ -73,7 +73,7 @@ fn fill_here(opened: &Opened<'_>, client_files: &ClientFiles<'_>) -> Result<()> 
             for file in ours {
                 let place = node::relative(node::path(&file.inside));
                 node::make_parents(place)?;
-                node::write_out(file, place, owner)?;
+                files::write_out(file, place, owner)?;
             }
             etc::lay(root, etc.as_ref(), &in_etc, owner)?;
         }

@@ -19,12 +19,13 @@ use sys::shim::Program;
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::client::Client;
-use crate::container::Joins;
 use crate::error::Error;
 use crate::fill::{self, ClientFiles};
 use crate::first::FirstProcess;
 use crate::handshake::{self, Event};
 use crate::host_mounts;
+use crate::joins::Joins;
+use crate::launcher_end;
 use crate::orders::{Descriptors, Orders};
 use crate::root_source::{self, Credentials, Opened};
 use crate::source::{Owners, Source};
@@ -80,7 +81,7 @@ impl Prepared {
 
     /// Waits until the root exists, and returns the mount namespace that contains it.
     fn standing(&self, deadline: Instant) -> Result<OwnedFd, Error> {
-        expect(handshake::receive(self.control.as_fd(), deadline)?, |word| matches!(word, Event::Standing))?;
+        expect(launcher_end::receive(self.control.as_fd(), deadline)?, |word| matches!(word, Event::Standing))?;
         sys::namespace::mounts_of(self.first.child()?.pidfd.as_fd()).map_err(Error::Start)
     }
 
@@ -117,7 +118,7 @@ impl<'a> Assigned<'a> {
         let (orders, descriptors) = orders(spec, context, credentials)?;
         context.cgroup.admit(prepared.first.child()?.pid)?;
         prepared.first.come_back()?;
-        handshake::send_orders(prepared.control.as_fd(), &orders, &descriptors)
+        launcher_end::send_orders(prepared.control.as_fd(), &orders, &descriptors)
             .map_err(|error| why_not(prepared.control.as_fd(), error))?;
         drop(descriptors);
 
@@ -191,7 +192,7 @@ impl Launching<'_> {
     fn complete_brokered(self) -> Result<Launched, Error> {
         let Self { client, namespace, source, spec, context, is_met_halfway, _opened } = self;
         if is_met_halfway {
-            expect(handshake::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
+            expect(launcher_end::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
             if spec.identity == Identity::UserNamespace {
                 let map = format!("0 {} {IDS_PER_NAMESPACE}\n", context.ids.base());
                 sys::namespace::map_ids(client.pid(), &map).map_err(Error::Start)?;
@@ -201,7 +202,7 @@ impl Launching<'_> {
             }
         }
         let_go(&client, context)?;
-        match expect(handshake::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Filtered(_)))? {
+        match expect(launcher_end::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Filtered(_)))? {
             Event::Filtered(listener) => Ok(Launched { client, namespace, listener: Some(listener) }),
             _ => unreachable!("expect lets only this word through"),
         }
@@ -209,7 +210,7 @@ impl Launching<'_> {
 
     fn complete_unbrokered(self) -> Result<Launched, Error> {
         let Self { client, namespace, context, .. } = self;
-        expect(handshake::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
+        expect(launcher_end::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
         let_go(&client, context)?;
         Ok(Launched { client, namespace, listener: None })
     }
@@ -218,16 +219,16 @@ impl Launching<'_> {
 /// Tells the first process that everything is in place, then sends the program of pid 1: the client's start does not
 /// wait for that.
 fn let_go(client: &Client, context: &LaunchContext<'_>) -> Result<(), Error> {
-    let told = handshake::say(client.control(), handshake::GO)
+    let told = launcher_end::send_go(client.control())
         .and_then(|()| context.program.get())
-        .and_then(|program| handshake::send_program(client.control(), program));
+        .and_then(|program| launcher_end::send_program(client.control(), program));
     told.map_err(|error| why_not(client.control(), error))
 }
 
 /// Why the sandbox closed its end of the socket: the error that it sent, if any.
 fn why_not(control: BorrowedFd<'_>, error: sys::Error) -> Error {
     while error.errno() == rustix::io::Errno::PIPE {
-        match handshake::take(control) {
+        match launcher_end::take(control) {
             Ok(Event::Failed(text)) => return Error::Inside(text),
             Ok(Event::NotExecuted(text)) => return Error::Execute(text),
             Ok(_) => {}

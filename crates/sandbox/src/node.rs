@@ -1,6 +1,5 @@
 //! Creates and lists files, directories and links in the root that is being assembled. Paths are relative to the
-//! working directory, which is that root. Runs in both processes: in the sandbox's first process for what
-//! [`crate::root`] creates, in the launching process for the rest.
+//! working directory, which is that root.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -9,8 +8,6 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
 use shorefast_sys::{Result, call};
-
-use crate::files::{FilePlace, ReadFile};
 
 /// A directory entry.
 #[derive(Debug)]
@@ -71,11 +68,6 @@ pub fn entries(directory: &OwnedFd) -> Result<Vec<Entry>> {
         entries.extend(EntryKind::of(file_type, leads_to).map(|kind| Entry { name, kind }));
     }
     Ok(entries)
-}
-
-pub fn write_out(file: &ReadFile, to: &Path, owner: u32) -> Result<()> {
-    make_file(to, &file.content, file.mode)?;
-    if file.place == FilePlace::Etc { Ok(()) } else { give(to, owner) }
 }
 
 pub fn give(path: &Path, owner: u32) -> Result<()> {

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::container::{Joins, Outline};
+use crate::joins::{Joins, Outline};
 use crate::spec::{Capabilities, Identity, ProcessLimits, Role};
 
 /// Everything except descriptors. Strings are bytes, because paths need not be UTF-8.

@@ -19,7 +19,7 @@ use shorefast_sys as sys;
 use sys::bounded_call;
 use sys::{Result, call};
 
-use crate::files::{FilePlace, ReadFile};
+use crate::files::{self, FilePlace, ReadFile};
 use crate::node;
 
 /// Files and directories that are mounted over the container's.
@@ -78,7 +78,7 @@ impl Place {
             return Err(sys::Error::new(format!("{:?} in the container is no file", file_name(path)), Errno::EXIST));
         }
         let ours = Path::new(OURS).join(number);
-        node::write_out(file, &ours, self.owner)?;
+        files::write_out(file, &ours, self.owner)?;
         self.cover(place, &ours)
     }
 

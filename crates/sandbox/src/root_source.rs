@@ -14,12 +14,13 @@ use sys::call;
 use sys::mount::Attributes;
 use sys::namespace::Home;
 
-use crate::container::{Container, Joins};
+use crate::base_dirs::BaseDirs;
+use crate::container::Container;
 use crate::error::Error;
 use crate::etc;
 use crate::files::{self, ReadFile};
+use crate::joins::Joins;
 use crate::node::{self, Entry, EntryKind};
-use crate::root::BaseDirs;
 use crate::spec::{INIT_INSIDE, Identity, Ids, Rights, Spec};
 
 /// Top-level names that the sandbox provides, not the image.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use shorefast_engine::records::Records;
 use shorefast_engine::{keeper, origin, reconcile, services};
-use shorefast_sandbox::client;
+use shorefast_sandbox::user;
 
 use crate::front::demo;
 use crate::report;
@@ -42,8 +42,8 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
             Some(watched.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
         }
         [command] if *command == shorefast_worker::ask::COMMAND => Some(ExitCode::from(shorefast_worker::work::run())),
-        [command, uid] if *command == client::END_USER => {
-            let ended = uid.parse().map(client::end_this_user);
+        [command, uid] if *command == user::END_USER => {
+            let ended = uid.parse().map(user::end_this);
             Some(if matches!(ended, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         [command, user] if *command == services::pipes::SERVICE_BROKER => {
