@@ -111,6 +111,28 @@ fn no_module_uses_its_parent_while_the_parent_uses_it() {
     }
 }
 
+/// Which process runs a file of the sandbox is told by its directory. So neither side calls into the other, except where the launching process gives
+/// the first process its body.
+#[test]
+fn the_processes_of_a_sandbox_share_only_what_is_outside_their_directories() {
+    let sources = sources("sandbox");
+    let of = |side: &str| {
+        let place = crates().join("sandbox/src").join(side);
+        let own: Vec<_> = sources.iter().filter(|(path, _)| path.starts_with(&place) || *path == place.with_extension("rs")).collect();
+        assert!(own.len() > 2, "{side} is gone");
+        own
+    };
+    for (side, forbidden) in [("launcher", &["child"][..]), ("cleaner", &["child", "launcher"]), ("child", &["launcher", "cleaner"])] {
+        for (path, text) in of(side) {
+            let text = shipped(text).replace("use crate::child;\n", "");
+            let used = forbidden.iter().find(|other| mentions(&text, "crate::", other));
+            assert_eq!(used, None, "{path:?}");
+        }
+    }
+    let starts = of("launcher").iter().filter(|(_, text)| text.contains("use crate::child;")).count();
+    assert_eq!(starts, 1, "one file of the launching process starts the other one");
+}
+
 /// What is taken from a module: `prefix` and a name, or the names in `use prefix{…}`.
 fn names_of(text: &str, prefix: &str) -> Vec<String> {
     let word = |text: &str| text.chars().take_while(|next| next.is_alphanumeric() || *next == '_').collect::<String>();

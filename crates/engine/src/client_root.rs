@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use shorefast_image::store::{Held, Resolved};
 use shorefast_image::{Digest, Reference};
-use shorefast_sandbox::launch::Root as Files;
+use shorefast_sandbox::launcher::launch::Root as Files;
 use shorefast_sandbox::{Container, Prepared};
 
 use crate::Host;

@@ -9,7 +9,7 @@ use crate::{services, state};
 
 /// A store whose images have an annex: their /etc as the sandbox presents it to clients.
 pub fn with_annex(store: Store) -> Store {
-    store.with_annex(shorefast_sandbox::etc::prepare)
+    store.with_annex(shorefast_sandbox::launcher::etc::prepare)
 }
 
 /// Which images are in use, and by which targets. A mount in progress counts; a record whose mount is gone does not.

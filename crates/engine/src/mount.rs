@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use shorefast_broker::{Broker, Mounted, SelfMountObserver};
-use shorefast_sandbox::launch::LaunchContext;
+use shorefast_sandbox::launcher::launch::LaunchContext;
 use shorefast_sandbox::spec::Shape;
 use shorefast_sandbox::{Cgroup, Client, Prepared};
 use shorefast_sys as sys;

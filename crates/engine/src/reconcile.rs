@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use shorefast_image::Store;
-use shorefast_sandbox::members::Sandbox;
-use shorefast_sandbox::{Cgroup, members};
+use shorefast_sandbox::Cgroup;
+use shorefast_sandbox::cleaner::members;
+use shorefast_sandbox::cleaner::members::Sandbox;
 use shorefast_sys::unmount::{self, How, Outcome};
 
 use crate::error::Error;

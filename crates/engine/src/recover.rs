@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
-use shorefast_sandbox::members;
+use shorefast_sandbox::cleaner::members;
 use shorefast_sys as sys;
 
 use crate::process::Process;

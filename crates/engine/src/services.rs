@@ -28,8 +28,9 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use shorefast_broker::Mounted;
-use shorefast_sandbox::members::Sandbox;
-use shorefast_sandbox::{Cgroup, members};
+use shorefast_sandbox::Cgroup;
+use shorefast_sandbox::cleaner::members;
+use shorefast_sandbox::cleaner::members::Sandbox;
 
 use crate::error::{self, Error};
 use crate::plan::Need;

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use shorefast_broker::View;
-use shorefast_sandbox::launch::{Assigned, LaunchContext, Launched};
+use shorefast_sandbox::launcher::launch::{Assigned, LaunchContext, Launched};
 use shorefast_sandbox::spec::{Identity, TARGET};
 use shorefast_sandbox::{Client, Error as SandboxError, Spec};
 use shorefast_sys as sys;
@@ -36,7 +36,7 @@ pub fn client(
     begun: &Begun<'_>,
 ) -> Result<Started, Error> {
     let files = assigned.files();
-    let spec = shorefast_sandbox::files::with_callers_files(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
+    let spec = shorefast_sandbox::launcher::files::with_callers_files(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
     let recipe = plan.recipe.completed(begun.digest, &spec).seal().map_err(Error::Keeper)?;
     match start(assigned, &spec, &recipe, around, records, begun) {
         Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if spec.identity == Identity::UserNamespace => {

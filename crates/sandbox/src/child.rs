@@ -1,9 +1,12 @@
-//! The sandbox's first process, from clone(2) until it has started the client and becomes pid 1. Runs in that process
-//! only. The control socket comes in; messages and the seccomp listener go out over it ([`crate::handshake`]).
+//! The sandbox's first process, from clone(2) until it has started the client and becomes pid 1. The control socket comes in; messages and the seccomp listener go out over it ([`crate::handshake`]).
 //!
 //! The process starts as a child that shares the launching process's memory ([`sys::vm_child`]) and has the host's root
 //! rights, which it gives up step by step. The order is forced: mounting needs the host's root, entering the user
 //! namespace removes it, and the filter comes after every call that it forbids.
+
+pub mod control;
+pub mod root;
+pub mod filter;
 
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -13,11 +16,9 @@ use rustix::process::{Gid, Resource, Uid};
 use shorefast_sys as sys;
 use sys::{Result, call};
 
-use crate::child_end;
-use crate::filter::{self, AbstractSockets};
+use crate::child::filter::AbstractSockets;
 use crate::joins::Joins;
 use crate::orders::{Descriptors, Orders};
-use crate::root;
 use crate::spec::{Capabilities, Identity, ProcessLimits, Processes, Rights, Role, Shape};
 
 /// Never returns: the process becomes pid 1 of the sandbox, or reports an error and exits.
@@ -30,7 +31,7 @@ pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -
     // processes with that uid could otherwise read it with ptrace.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     if let Err(error) = become_init(control, shape, small_namespace) {
-        child_end::send_failed(control.as_fd(), &error.to_string());
+        control::send_failed(control.as_fd(), &error.to_string());
     }
     sys::process::exit_now(1)
 }
@@ -38,13 +39,13 @@ pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -
 fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> Result<()> {
     prepare(shape)?;
     root::enter_empty(small_namespace, shape.rights)?;
-    child_end::send_standing(control.as_fd())?;
+    control::send_standing(control.as_fd())?;
     // Done before waiting, because the orders take a while to arrive.
     let filter = match shape.rights {
         Rights::All => None,
         Rights::None => Some(give_up_rights()?),
     };
-    let (orders, descriptors) = child_end::take_orders(control.as_fd())?;
+    let (orders, descriptors) = control::take_orders(control.as_fd())?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     limit(orders.process_limits);
     if let Some(joins) = &descriptors.joins {
@@ -64,15 +65,15 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
         (Some(users), _) => {
             sys::namespace::join(users.as_fd())?;
             sys::privilege::become_user_with_capabilities(Uid::ROOT, Gid::ROOT)?;
-            child_end::send_ready(control.as_fd())?;
+            control::send_ready(control.as_fd())?;
             sys::privilege::empty_bounding_set()?;
-            child_end::wait_for_go(control.as_fd())?;
+            control::wait_for_go(control.as_fd())?;
         }
         (None, Identity::UserNamespace) => {
             sys::namespace::enter_new_user()?;
-            child_end::send_ready(control.as_fd())?;
+            control::send_ready(control.as_fd())?;
             sys::privilege::empty_bounding_set()?;
-            child_end::wait_for_go(control.as_fd())?;
+            control::wait_for_go(control.as_fd())?;
         }
         (None, Identity::DedicatedUser | Identity::ContainerRoot) => sys::privilege::empty_bounding_set()?,
         (None, Identity::HostRoot) => {}
@@ -80,9 +81,9 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
 
     match filter {
         None => {
-            child_end::send_ready(control.as_fd())?;
+            control::send_ready(control.as_fd())?;
             // Without a filter, nothing else stops the client from mounting before the launching process watches it.
-            child_end::wait_for_go(control.as_fd())?;
+            control::wait_for_go(control.as_fd())?;
         }
         Some((sockets, usual)) => {
             let filter = match (orders.role, orders.capabilities) {
@@ -94,20 +95,20 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
             let listener = sys::seccomp::install(&filter)?;
             // The listener must not stay open here: once the last copy is closed, forwarded calls fail at once instead
             // of blocking for ever.
-            child_end::send_filtered(control.as_fd(), &listener)?;
+            control::send_filtered(control.as_fd(), &listener)?;
         }
     }
     let helper = match start_client(control, &orders, &descriptors.output_write) {
         Ok(helper) => sys::c_string(helper.to_string())?,
         Err(error) => {
-            child_end::send_not_executed(control.as_fd(), &error);
+            control::send_not_executed(control.as_fd(), &error);
             // If we exit with unread data in the socket, the peer gets ECONNRESET instead of our last message. So read
             // it.
-            let _ = child_end::take_program(control.as_fd());
+            let _ = control::take_program(control.as_fd());
             sys::process::exit_now(127)
         }
     };
-    let program = child_end::take_program(control.as_fd())?;
+    let program = control::take_program(control.as_fd())?;
     sys::privilege::become_user(Uid::from_raw(orders.init_id), Gid::from_raw(orders.init_id))?;
     sys::privilege::drop_capabilities()?;
     let mut arguments = vec![c"init", &*helper];
@@ -185,7 +186,7 @@ fn start_client(control: &OwnedFd, orders: &Orders, output: &OwnedFd) -> std::re
         }
         if !orders.is_met_halfway() {
             // As late as possible: the launching process is still writing the client's files.
-            child_end::wait_for_go(control.as_fd())?;
+            control::wait_for_go(control.as_fd())?;
         }
         let mut why_not = sys::Error::new(format!("{:?} on the PATH inside", argv[0]), Errno::NOENT);
         for path in candidates.iter().filter(|path| rustix::fs::stat(path.as_c_str()).is_ok()) {

@@ -1,7 +1,7 @@
 //! The protocol between the launching process and the sandbox's first process, over a SOCK_SEQPACKET pair: the messages
 //! and their form. Both processes run this module. Each has its own end in a module of its own:
-//! [`crate::launcher_end`] and [`crate::child_end`]. Both ends run our code until the client is executed, so the messages
-//! are trusted.
+//! [`crate::launcher::control`] and [`crate::child::control`]. Both ends run our code until the client is executed, so the
+//! messages are trusted.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};

@@ -4,32 +4,14 @@
 //! the image's files read-only, a bounded scratch space, seven harmless devices and the host's network, and nothing
 //! else.
 //!
-//! Two processes run this code. The launching process (the one that mounts) calls [`launch`], which starts the
-//! sandbox's first process; that one runs [`child`], sets up namespaces, seccomp and credentials, starts the client and
-//! finally becomes pid 1 of the sandbox. They talk over a socket ([`handshake`]). Each module says which of the two
-//! runs it.
+//! Which process runs a function is told by its place. The launching process (the one that mounts) runs [`launcher`],
+//! which starts the sandbox's first process. That one runs [`child`]: it sets up namespaces, seccomp and credentials,
+//! starts the client and finally becomes pid 1 of the sandbox. They talk over a socket ([`handshake`]). [`cleaner`] is
+//! run by the process that ends a sandbox. The other modules are shared: messages, and values that describe a sandbox.
 
-pub mod launch;
-pub mod first;
-pub mod client;
-pub mod launcher_end;
-pub mod fill;
-pub mod root_source;
-pub mod host_mounts;
-pub mod etc;
-pub mod private;
-pub mod base_dirs;
-pub mod files;
-pub mod node;
-pub mod source;
-pub mod container;
+pub mod launcher;
+pub mod cleaner;
 pub mod child;
-pub mod child_end;
-pub mod root;
-pub mod filter;
-pub mod members;
-pub mod user;
-pub mod stuck;
 pub mod handshake;
 pub mod packet;
 pub mod orders;
@@ -39,8 +21,8 @@ pub mod spec;
 pub mod error;
 
 pub use cgroup::Cgroup;
-pub use client::Client;
-pub use container::Container;
 pub use error::Error;
-pub use launch::{Prepared, prepare};
+pub use launcher::client::Client;
+pub use launcher::container::Container;
+pub use launcher::launch::{Prepared, prepare};
 pub use spec::Spec;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use shorefast_image::Digest;
-use shorefast_sandbox::members;
+use shorefast_sandbox::cleaner::members;
 use shorefast_sandbox::spec::Ids;
 use shorefast_sys as sys;
 use sys::claim::Claim;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 use shorefast_broker::{Grant, ServiceBroker};
-use shorefast_sandbox::launch::{LaunchContext, Launched, Root};
+use shorefast_sandbox::launcher::launch::{LaunchContext, Launched, Root};
 use shorefast_sandbox::spec::Shape;
 use shorefast_sandbox::{Cgroup, Client};
 use shorefast_sys as sys;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use shorefast_engine::records::Records;
 use shorefast_engine::{keeper, origin, reconcile, services};
-use shorefast_sandbox::user;
+use shorefast_sandbox::cleaner::user;
 
 use crate::front::demo;
 use crate::report;

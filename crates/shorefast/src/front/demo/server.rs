@@ -15,7 +15,7 @@ use shorefast_engine::unmount::{self, Manner};
 use shorefast_engine::{Error, find, reconcile};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
-use shorefast_sandbox::launch::{LaunchContext, Launched, Root};
+use shorefast_sandbox::launcher::launch::{LaunchContext, Launched, Root};
 use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, Identity, ProcessLimits, Processes, Role};
 use shorefast_sandbox::{Cgroup, Client, Spec};
 use shorefast_sys::ring::Log;

@@ -1,5 +1,5 @@
 //! Where the files of the root come from: an image, or a container that is already running. A [`Root`] comes in,
-//! detached mounts and the client's credentials go out. Runs in the launching process.
+//! detached mounts and the client's credentials go out.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -14,13 +14,13 @@ use sys::call;
 use sys::mount::Attributes;
 use sys::namespace::Home;
 
-use crate::base_dirs::BaseDirs;
-use crate::container::Container;
 use crate::error::Error;
-use crate::etc;
-use crate::files::{self, ReadFile};
 use crate::joins::Joins;
-use crate::node::{self, Entry, EntryKind};
+use crate::launcher::base_dirs::BaseDirs;
+use crate::launcher::container::Container;
+use crate::launcher::etc;
+use crate::launcher::files::{self, ReadFile};
+use crate::launcher::node::{self, Entry, EntryKind};
 use crate::spec::{INIT_INSIDE, Identity, Ids, Rights, Spec};
 
 /// Top-level names that the sandbox provides, not the image.
@@ -28,7 +28,7 @@ const OURS: &[&str] = &["dev", "proc", "sys", "run", "tmp", "root", "var", "shor
 
 #[derive(Clone, Copy, Debug)]
 pub enum Root<'a> {
-    /// The image's root filesystem, and the directory that [`crate::etc::prepare`] made for it, if there is one.
+    /// The image's root filesystem, and the directory that [`crate::launcher::etc::prepare`] made for it, if there is one.
     Image { rootfs: &'a Path, etc: Option<&'a Path> },
     /// The container that the client is to run in.
     Container(&'a Container),

@@ -1,5 +1,5 @@
 //! The seccomp filters: which system calls a client may make. Takes the client's role and the kernel's Landlock
-//! support, and returns a BPF program. Runs in the sandbox's first process, which installs the program on itself.
+//! support, and returns a BPF program, which the process installs on itself.
 //!
 //! With empty capability sets most of these calls would fail anyway. The filter covers the calls that are dangerous
 //! without any capability (kernel attack surface) and those that could gain capabilities (user namespaces), and it

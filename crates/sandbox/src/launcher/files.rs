@@ -1,5 +1,5 @@
-//! Reads the files that a client gets besides its image. In: the [`Spec`]. Out: their contents, in memory. Runs in the
-//! launching process, before the client starts.
+//! Reads the files that a client gets besides its image. In: the [`Spec`]. Out: their contents, in memory. Runs before
+//! the client starts.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,7 +13,7 @@ use shorefast_sys as sys;
 use sys::bounded_call;
 
 use crate::error::Error;
-use crate::node;
+use crate::launcher::node;
 use crate::spec::{Content, Hidden, Identity, Ids, Secret, SecretForm, Spec};
 
 #[derive(Debug)]

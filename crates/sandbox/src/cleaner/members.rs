@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use shorefast_sys as sys;
 
+use crate::cleaner::stuck;
 use crate::spec::Ids;
-use crate::stuck;
 
 /// Time for SIGKILL to take effect, and for the kernel's work after it.
 const PATIENCE: Duration = Duration::from_secs(5);

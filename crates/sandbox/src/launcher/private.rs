@@ -1,5 +1,5 @@
 //! Files for a client in a container that is already running. In: the files' contents. Out: mounts over the container's
-//! files. Runs in the launching process, inside the sandbox's mount namespace.
+//! files. Runs inside the sandbox's mount namespace.
 //!
 //! The container's filesystem is shared with it, live, so nothing is written there: it would stay, visible to all of
 //! its processes. Instead a file is created in the sandbox's tmpfs and mounted over the container's, in the client's
@@ -19,8 +19,8 @@ use shorefast_sys as sys;
 use sys::bounded_call;
 use sys::{Result, call};
 
-use crate::files::{self, FilePlace, ReadFile};
-use crate::node;
+use crate::launcher::files::{self, FilePlace, ReadFile};
+use crate::launcher::node;
 
 /// Files and directories that are mounted over the container's.
 const OURS: &str = "shorefast/private";

@@ -1,4 +1,4 @@
-//! Handle to the sandbox's first process. Runs in the launching process: takes the child that [`crate::launch`]
+//! Handle to the sandbox's first process. Takes the child that [`crate::launcher::launch`]
 //! started, gives out its pid and pidfd, and kills it on drop.
 
 use shorefast_sys as sys;

@@ -1,5 +1,5 @@
 //! The host path that the client sees at [`SOURCE`]. In: a [`HostSource`]. Out: a detached, restricted, perhaps
-//! ID-mapped mount. Runs in the launching process.
+//! ID-mapped mount.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};

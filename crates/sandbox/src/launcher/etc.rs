@@ -1,6 +1,6 @@
 //! The client's /etc: a directory that the sandbox provides, with links to the image's entries and with files of its
-//! own. In: the image's root and the files. Out: a filled /etc. Runs in the launching process; [`prepare`] runs once
-//! per image, when the image is stored.
+//! own. In: the image's root and the files. Out: a filled /etc. [`prepare`] runs once per image, when the
+//! image is stored.
 //!
 //! An overlay would show the same, but costs a quarter of a whole mount. The image's own /etc is mounted one level
 //! below the root, as /etc is, so that its relative links still resolve.
@@ -15,9 +15,9 @@ use rustix::io::Errno;
 use shorefast_sys as sys;
 use sys::{Result, call};
 
-use crate::base_dirs::ETC;
-use crate::files::{self, ReadFile};
-use crate::node::{self, Entry, EntryKind};
+use crate::launcher::base_dirs::ETC;
+use crate::launcher::files::{self, ReadFile};
+use crate::launcher::node::{self, Entry, EntryKind};
 
 /// Where the image's own /etc is mounted, at the top level.
 pub const OF_IMAGE: &str = "shorefast-etc";

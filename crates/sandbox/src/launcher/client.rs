@@ -6,12 +6,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use shorefast_sys as sys;
 
+use crate::cleaner::members::{self, Sandbox};
+use crate::cleaner::user;
 use crate::error::Error;
 use crate::handshake::{self, Event};
-use crate::launcher_end;
-use crate::members::{self, Sandbox};
+use crate::launcher::control;
 use crate::spec::{Ids, Processes, Rights, Shape, Spec};
-use crate::user;
 
 #[derive(Debug)]
 pub struct Client {
@@ -44,7 +44,7 @@ impl Client {
 
     /// How the helper exited.
     pub fn receive(&self) -> Result<Event, Error> {
-        launcher_end::take(self.control.as_fd())
+        control::take(self.control.as_fd())
     }
 
     /// The mount is complete: lets the client live on without this process.

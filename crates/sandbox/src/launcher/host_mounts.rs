@@ -1,6 +1,6 @@
 //! Parts of the host that the client sees besides its image and its files, and programs of ours that replace programs
-//! of the image. In: [`Shown`] entries and paths. Out: detached mounts ([`tree`]), then attached ones ([`place`]). Runs
-//! in the launching process, [`place`] inside the sandbox's mount namespace.
+//! of the image. In: [`Shown`] entries and paths. Out: detached mounts ([`tree`]), then attached ones ([`place`]).
+//! [`place`] runs inside the sandbox's mount namespace.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -15,7 +15,7 @@ use sys::mount::Attributes;
 use sys::shim::Program;
 
 use crate::error::Error;
-use crate::node;
+use crate::launcher::node;
 use crate::spec::{Shown, Spec, Thing};
 
 /// The program that replaces those by which a client requests services.

@@ -16,14 +16,14 @@ use sys::namespace::Home;
 use sys::shim::Program;
 use sys::{Result, call};
 
-use crate::base_dirs::{self, ETC};
-use crate::etc;
-use crate::files::{self, FilePlace, ReadFile};
-use crate::host_mounts;
-use crate::node::{self, EntryKind};
-use crate::private;
-use crate::root_source::{Contents, Opened};
-use crate::source::Kind;
+use crate::launcher::base_dirs::{self, ETC};
+use crate::launcher::etc;
+use crate::launcher::files::{self, FilePlace, ReadFile};
+use crate::launcher::host_mounts;
+use crate::launcher::node::{self, EntryKind};
+use crate::launcher::private;
+use crate::launcher::root_source::{Contents, Opened};
+use crate::launcher::source::Kind;
 use crate::spec::{DEFAULT_SCRATCH, Rights, SOURCE, Spec};
 
 /// What is specific to this client.

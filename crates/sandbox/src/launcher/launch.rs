@@ -1,5 +1,5 @@
-//! From a [`Spec`] to a running [`Client`]. Runs in the launching process, except for the closure `life` in
-//! [`prepare`], which is the body of the sandbox's first process. In: spec, root filesystem and context. Out:
+//! From a [`Spec`] to a running [`Client`]. Only the closure `life` in [`prepare`] runs elsewhere: it is
+//! the body of the sandbox's first process. In: spec, root filesystem and context. Out:
 //! [`Launched`] with the client, its mount namespace and its seccomp listener.
 
 use std::collections::BTreeMap;
@@ -18,20 +18,20 @@ use sys::shim::Program;
 
 use crate::cgroup::Cgroup;
 use crate::child;
-use crate::client::Client;
 use crate::error::Error;
-use crate::fill::{self, ClientFiles};
-use crate::first::FirstProcess;
 use crate::handshake::{self, Event};
-use crate::host_mounts;
 use crate::joins::Joins;
-use crate::launcher_end;
+use crate::launcher::client::Client;
+use crate::launcher::control;
+use crate::launcher::fill::{self, ClientFiles};
+use crate::launcher::first::FirstProcess;
+use crate::launcher::host_mounts;
+use crate::launcher::root_source::{self, Credentials, Opened};
+use crate::launcher::source::{Owners, Source};
 use crate::orders::{Descriptors, Orders};
-use crate::root_source::{self, Credentials, Opened};
-use crate::source::{Owners, Source};
 use crate::spec::{IDS_PER_NAMESPACE, Identity, Ids, Processes, Rights, Shape, Spec};
 
-pub use crate::root_source::Root;
+pub use crate::launcher::root_source::Root;
 
 /// A sandbox that waits for its orders, set up while the caller still plans. Dropped: killed.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Prepared {
 
     /// Waits until the root exists, and returns the mount namespace that contains it.
     fn standing(&self, deadline: Instant) -> Result<OwnedFd, Error> {
-        expect(launcher_end::receive(self.control.as_fd(), deadline)?, |word| matches!(word, Event::Standing))?;
+        expect(control::receive(self.control.as_fd(), deadline)?, |word| matches!(word, Event::Standing))?;
         sys::namespace::mounts_of(self.first.child()?.pidfd.as_fd()).map_err(Error::Start)
     }
 
@@ -118,8 +118,7 @@ impl<'a> Assigned<'a> {
         let (orders, descriptors) = orders(spec, context, credentials)?;
         context.cgroup.admit(prepared.first.child()?.pid)?;
         prepared.first.come_back()?;
-        launcher_end::send_orders(prepared.control.as_fd(), &orders, &descriptors)
-            .map_err(|error| why_not(prepared.control.as_fd(), error))?;
+        control::send_orders(prepared.control.as_fd(), &orders, &descriptors).map_err(|error| why_not(prepared.control.as_fd(), error))?;
         drop(descriptors);
 
         // In parallel with the first process, which restricts itself meanwhile.
@@ -192,7 +191,7 @@ impl Launching<'_> {
     fn complete_brokered(self) -> Result<Launched, Error> {
         let Self { client, namespace, source, spec, context, is_met_halfway, _opened } = self;
         if is_met_halfway {
-            expect(launcher_end::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
+            expect(control::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
             if spec.identity == Identity::UserNamespace {
                 let map = format!("0 {} {IDS_PER_NAMESPACE}\n", context.ids.base());
                 sys::namespace::map_ids(client.pid(), &map).map_err(Error::Start)?;
@@ -202,7 +201,7 @@ impl Launching<'_> {
             }
         }
         let_go(&client, context)?;
-        match expect(launcher_end::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Filtered(_)))? {
+        match expect(control::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Filtered(_)))? {
             Event::Filtered(listener) => Ok(Launched { client, namespace, listener: Some(listener) }),
             _ => unreachable!("expect lets only this word through"),
         }
@@ -210,7 +209,7 @@ impl Launching<'_> {
 
     fn complete_unbrokered(self) -> Result<Launched, Error> {
         let Self { client, namespace, context, .. } = self;
-        expect(launcher_end::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
+        expect(control::receive(client.control(), context.deadline)?, |word| matches!(word, Event::Ready))?;
         let_go(&client, context)?;
         Ok(Launched { client, namespace, listener: None })
     }
@@ -219,16 +218,16 @@ impl Launching<'_> {
 /// Tells the first process that everything is in place, then sends the program of pid 1: the client's start does not
 /// wait for that.
 fn let_go(client: &Client, context: &LaunchContext<'_>) -> Result<(), Error> {
-    let told = launcher_end::send_go(client.control())
+    let told = control::send_go(client.control())
         .and_then(|()| context.program.get())
-        .and_then(|program| launcher_end::send_program(client.control(), program));
+        .and_then(|program| control::send_program(client.control(), program));
     told.map_err(|error| why_not(client.control(), error))
 }
 
 /// Why the sandbox closed its end of the socket: the error that it sent, if any.
 fn why_not(control: BorrowedFd<'_>, error: sys::Error) -> Error {
     while error.errno() == rustix::io::Errno::PIPE {
-        match launcher_end::take(control) {
+        match control::take(control) {
             Ok(Event::Failed(text)) => return Error::Inside(text),
             Ok(Event::NotExecuted(text)) => return Error::Execute(text),
             Ok(_) => {}

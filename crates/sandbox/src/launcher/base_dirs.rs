@@ -5,7 +5,7 @@ use std::path::Path;
 
 use shorefast_sys::Result;
 
-use crate::node;
+use crate::launcher::node;
 
 /// Which directories of the root the sandbox provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
