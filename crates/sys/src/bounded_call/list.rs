@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, Recv
 use rustix::net::{SendFlags, SocketFlags, SocketType};
 use rustix::thread::LinkNameSpaceType;
 
-use crate::bounded_call::{Bounded, Descriptors, Pending, finish, send};
+use crate::bounded_call::run::{Bounded, Descriptors, Pending, finish, send};
 use crate::error::Error;
 
 /// A directory entry.
@@ -38,7 +38,7 @@ const LONGEST_PATH: usize = 4096;
 pub fn list(directory: BorrowedFd<'_>, deadline: Instant) -> Bounded<Vec<Listed>> {
     let directory = directory.as_raw_fd();
     let open = move || {
-        // SAFETY: as in `create`.
+        // SAFETY: the child has this number open in its own table until it ends.
         let directory = unsafe { BorrowedFd::borrow_raw(directory) };
         rustix::fs::openat(directory, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     };
@@ -49,7 +49,7 @@ pub fn list(directory: BorrowedFd<'_>, deadline: Instant) -> Bounded<Vec<Listed>
 pub fn list_root(namespace: BorrowedFd<'_>, without: &'static [&'static CStr], deadline: Instant) -> Bounded<Vec<Listed>> {
     let namespace = namespace.as_raw_fd();
     let open = move || {
-        // SAFETY: as in `create`. The child shares its root and working directory with no other process, which setns
+        // SAFETY: the child has this number open in its own table until it ends. The child shares its root and working directory with no other process, which setns
         // requires.
         rustix::thread::move_into_link_name_space(unsafe { BorrowedFd::borrow_raw(namespace) }, Some(LinkNameSpaceType::Mount))?;
         rustix::fs::open(c"/", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -78,7 +78,7 @@ fn list_with(
     // All memory is allocated before, because the child must not allocate.
     let (mut names, mut target) = (Vec::<u8>::with_capacity(NAMES), Vec::<u8>::with_capacity(LONGEST_PATH));
     let ask = move || {
-        // SAFETY: as in `create`.
+        // SAFETY: the child has this number open in its own table until it ends.
         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
         let directory = open()?;
         let mut entries = RawDir::new(&directory, names.spare_capacity_mut());

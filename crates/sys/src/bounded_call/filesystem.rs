@@ -1,0 +1,113 @@
+//! Calls on mounts and filesystems that wait for a server: making, attaching and unmounting them, and asking what they
+//! are.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::mount::{MountFlags, MoveMountFlags, UnmountFlags};
+
+use crate::bounded_call::run::{Bounded, Descriptors, Pending, run, send};
+use crate::error::Result;
+
+/// `fsconfig(CREATE)`: this is when a network filesystem contacts its server.
+pub fn create(fstype: &str, context: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
+    let context = context.as_raw_fd();
+    let ask = move || {
+        // SAFETY: the child has this number open in its own table until it ends.
+        rustix::mount::fsconfig_create(unsafe { BorrowedFd::borrow_raw(context) })
+    };
+    run(|| format!("fsconfig({fstype}, CREATE)"), &[context], deadline, ask)
+}
+
+/// The classic mount(2), in the mount namespace of the calling thread.
+pub fn mount(source: CString, target: CString, fstype: CString, flags: u64, data: CString, deadline: Instant) -> Bounded<()> {
+    let text = format!("mount({source:?}, {fstype:?})");
+    let ask = move || {
+        let flags = MountFlags::from_bits_retain(flags as u32);
+        rustix::mount::mount(source.as_c_str(), target.as_c_str(), fstype.as_c_str(), flags, data.as_c_str())
+    };
+    run(|| text, &[], deadline, ask)
+}
+
+/// Unmounts `name`, a mount point in `directory`. Given as a descriptor, because a path could be replaced meanwhile.
+pub fn unmount(directory: BorrowedFd<'_>, name: &CStr, flags: UnmountFlags, deadline: Instant) -> Bounded<()> {
+    let text = format!("umount2({name:?}, {flags:?})");
+    let (directory, name) = (directory.as_raw_fd(), name.to_owned());
+    let ask = move || {
+        // SAFETY: the child has this number open in its own table until it ends. The child has its own working directory.
+        rustix::process::fchdir(unsafe { BorrowedFd::borrow_raw(directory) })?;
+        rustix::mount::unmount(name.as_c_str(), flags)
+    };
+    run(|| text, &[directory], deadline, ask)
+}
+
+/// `move_mount` onto a file or directory of any filesystem. It takes the lock of that inode, which a process that reads
+/// or changes the inode may hold while it waits for the filesystem's server.
+pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
+    let (mount, place) = (mount.as_raw_fd(), place.as_raw_fd());
+    let ask = move || {
+        // SAFETY: the child has this number open in its own table until it ends.
+        let mount = unsafe { BorrowedFd::borrow_raw(mount) };
+        // SAFETY: the same.
+        let place = unsafe { BorrowedFd::borrow_raw(place) };
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        rustix::mount::move_mount(mount, c"", place, c"", flags)
+    };
+    run(|| "move_mount()".to_owned(), &[mount, place], deadline, ask)
+}
+
+/// The filesystem type, as the magic number of statfs(2). Some filesystems ask their server for it.
+pub fn filesystem_of(file: BorrowedFd<'_>, deadline: Instant) -> Bounded<u32> {
+    let file = file.as_raw_fd();
+    // SAFETY: the child has this number open in its own table until it ends.
+    let ask = move || rustix::fs::fstatfs(unsafe { BorrowedFd::borrow_raw(file) }).map(|found| found.f_type as u32);
+    run(|| "fstatfs()".to_owned(), &[file], deadline, ask)
+}
+
+/// Asks for the attributes of a mount's root, bypassing caches. The child holds the mount and no other descriptor of
+/// ours: no listener, no control socket, no FUSE device. So when the serving process ends, the FUSE connection closes
+/// and the child ends, too.
+pub fn look_at(mount: BorrowedFd<'_>) -> Result<Pending<()>> {
+    let root = mount.as_raw_fd();
+    let ask = move || {
+        // SAFETY: the child has this number open in its own table until it ends.
+        let root = unsafe { BorrowedFd::borrow_raw(root) };
+        rustix::fs::statx(root, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS).map(drop)
+    };
+    send(Descriptors::Only(&[root]), ask)
+}
+
+/// Identifies the directory that a relative path of thread `tid` refers to, by properties that the thread cannot forge.
+/// Its working directory may be on a filesystem that does not respond; other mounts are not entered.
+pub fn identify_from(tid: i32, path: &Path, deadline: Instant) -> Bounded<Directory> {
+    let text = || format!("open(/proc/{tid}/cwd/{path:?})");
+    let cwd = CString::new(format!("/proc/{tid}/cwd")).expect("no NUL in a number");
+    let path = match crate::c_string(path) {
+        Ok(path) => path,
+        Err(error) => return Bounded::Failed(error),
+    };
+    let ask = move || {
+        let cwd = rustix::fs::open(cwd.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+        identify(rustix::fs::openat2(cwd, path.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within)?.as_fd())
+    };
+    run(text, &[], deadline, ask)
+}
+
+/// A directory, identified by properties that a client cannot forge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directory {
+    pub device: (u32, u32),
+    pub inode: u64,
+    pub mount: u64,
+}
+
+/// Does not contact a server.
+pub fn identify(opened: BorrowedFd<'_>) -> rustix::io::Result<Directory> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(opened, c"", flags, StatxFlags::INO | StatxFlags::MNT_ID)?;
+    Ok(Directory { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount: stat.stx_mnt_id })
+}
