@@ -7,6 +7,7 @@ mod api;
 mod exhaustion;
 mod files;
 mod kernel;
+mod lasts;
 mod mounts;
 mod namespaces;
 mod network;
@@ -14,6 +15,7 @@ pub(crate) mod privilege;
 mod processes;
 mod races;
 mod source;
+mod stalls;
 
 use libc::c_ulong;
 use mounts::Part;
@@ -314,19 +316,19 @@ pub(crate) static ALL: &[Row] = &[
     alone("races-exec", "callers that become another program during the call", races::execs_while_mounting),
     alone("races-signals", "a signal every 50 µs during the call", races::interrupted_while_mounting),
     // Servers and processes that are meant to outlast or to stall.
-    alone("stalls-init", "a FUSE server that never answers: the mount must fail in time", races::never_answers),
-    alone("stalls-garbage", "a FUSE server that answers the first request with nonsense", races::answers_garbage),
-    alone("stalls-after-init", "a FUSE server that answers the first request only", races::answers_only_init),
-    deadly("stalls-arguments", "arguments in memory that only the client's own FUSE server can deliver", races::arguments_in_a_trap),
-    deadly("stalls-target", "a target that only the client's own FUSE server can look up", races::target_in_a_trap),
-    deadly("stalls-foreign-memory", "arguments in a mapped file of a source that stalls", races::arguments_in_a_foreign_file),
-    deadly("stalls-foreign-target", "a target below a source that stalls", races::target_in_a_foreign_directory),
-    deadly("stalls-foreign-cwd", "the same from a directory in there", races::target_from_a_foreign_directory),
-    deadly("stalls-foreign-descriptor", "a descriptor of a source that stalls", races::foreign_descriptor),
-    alone("lasts-asking", "a process that goes on calling mount after the client is done", races::mounts_after_the_end),
-    alone("lasts-serving", "a FUSE server that goes on calling mount, and climbs out of its mount", races::attacks_while_serving),
-    alone("lasts-holding", "a process that holds the mount open and ignores every polite signal", races::holds_the_mount),
-    alone("lasts-forking", "a process that forks away from whoever wants to kill it", races::outruns_the_killer),
+    alone("stalls-init", "a FUSE server that never answers: the mount must fail in time", stalls::never_answers),
+    alone("stalls-garbage", "a FUSE server that answers the first request with nonsense", stalls::answers_garbage),
+    alone("stalls-after-init", "a FUSE server that answers the first request only", stalls::answers_only_init),
+    deadly("stalls-arguments", "arguments in memory that only the client's own FUSE server can deliver", stalls::arguments_in_a_trap),
+    deadly("stalls-target", "a target that only the client's own FUSE server can look up", stalls::target_in_a_trap),
+    deadly("stalls-foreign-memory", "arguments in a mapped file of a source that stalls", stalls::arguments_in_a_foreign_file),
+    deadly("stalls-foreign-target", "a target below a source that stalls", stalls::target_in_a_foreign_directory),
+    deadly("stalls-foreign-cwd", "the same from a directory in there", stalls::target_from_a_foreign_directory),
+    deadly("stalls-foreign-descriptor", "a descriptor of a source that stalls", stalls::foreign_descriptor),
+    alone("lasts-asking", "a process that goes on calling mount after the client is done", lasts::mounts_after_the_end),
+    alone("lasts-serving", "a FUSE server that goes on calling mount, and climbs out of its mount", lasts::attacks_while_serving),
+    alone("lasts-holding", "a process that holds the mount open and ignores every polite signal", lasts::holds_the_mount),
+    alone("lasts-forking", "a process that forks away from whoever wants to kill it", lasts::outruns_the_killer),
     // Namespaces.
     batch("unshares-user", "a user namespace, and with it all capabilities in it", |_| namespaces::unshare("user")),
     batch("unshares-mount", "a mount namespace", |_| namespaces::unshare("mnt")),
