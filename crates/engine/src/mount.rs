@@ -69,8 +69,8 @@ fn prepare() -> Result<Prepared, Error> {
     sys::inherited::reset();
     let prepared = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
     // Not earlier: the sandbox setup takes longer and should start first.
-    sys::process::expect_stack(FRAMES);
-    sys::process::expect_heap(HEAP);
+    sys::one_shot::expect_stack(FRAMES);
+    sys::one_shot::expect_heap(HEAP);
     Ok(prepared)
 }
 

@@ -1,6 +1,6 @@
 //! The sandbox's first process, from clone(2) until it has started the client and becomes pid 1. The control socket comes in; messages and the seccomp listener go out over it ([`crate::handshake`]).
 //!
-//! The process starts as a child that shares the launching process's memory ([`sys::vm_child`]) and has the host's root
+//! The process starts as a child that shares the launching process's memory ([`sys::one_shot`]) and has the host's root
 //! rights, which it gives up step by step. The order is forced: mounting needs the host's root, entering the user
 //! namespace removes it, and the filter comes after every call that it forbids.
 

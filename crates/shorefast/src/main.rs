@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use shorefast::front::called_as::{self, CalledAs};
 use shorefast::{front, report};
-use shorefast_sys::arena::Allocator;
+use shorefast_sys::one_shot::Allocator;
 
 /// musl's allocator returns every page to the kernel at once and faults it in again: a quarter of a millisecond per mount.
 #[cfg(target_env = "musl")]

@@ -71,7 +71,7 @@ pub fn unshare_mount() -> Result<()> {
 }
 
 /// Enters a new user namespace. Not with unshare, which fails in a process that shares its memory
-/// ([`crate::vm_child`]): instead a child is created in the namespace and opens it, and this process joins it with
+/// ([`crate::one_shot`]): instead a child is created in the namespace and opens it, and this process joins it with
 /// setns.
 pub fn enter_new_user() -> Result<()> {
     const STACK: usize = 64 * 1024;

@@ -2,8 +2,8 @@
 //! started, gives out its pid and pidfd, and kills it on drop.
 
 use shorefast_sys as sys;
+use sys::one_shot::VmChild;
 use sys::process::Child;
-use sys::vm_child::VmChild;
 
 use crate::error::Error;
 

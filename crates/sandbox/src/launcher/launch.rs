@@ -67,7 +67,7 @@ pub fn prepare(shape: Shape) -> Result<Prepared, Error> {
     };
     let holdings = || (theirs, sys::namespace::small_mount_namespace());
     let life = move |(control, small): &(OwnedFd, Option<OwnedFd>)| child::run(control, shape, small.as_ref());
-    let first = sys::vm_child::start(fresh, holdings, life).map_err(Error::Start)?;
+    let first = sys::one_shot::start(fresh, holdings, life).map_err(Error::Start)?;
     Ok(Prepared { first: FirstProcess::new(first), control, shape })
 }
 

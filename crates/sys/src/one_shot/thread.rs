@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 
 /// Its memory is never freed, unless it is joined.
-pub fn start<F: FnOnce() + Send + 'static>(body: F) -> Result<libc::pthread_t> {
+pub(crate) fn start<F: FnOnce() + Send + 'static>(body: F) -> Result<libc::pthread_t> {
     extern "C" fn begin<F: FnOnce()>(body: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: the pointer comes from `Box::into_raw` below, and is used once.
         let body = unsafe { Box::from_raw(body.cast::<F>()) };

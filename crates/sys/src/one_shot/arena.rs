@@ -1,4 +1,4 @@
-//! Memory for a process that shares ours ([`crate::vm_child`]): an arena is lent to a thread, and its allocations come
+//! Memory for a process that shares ours ([`crate::one_shot::vm_child`]): an arena is lent to a thread, and its allocations come
 //! from there. Such a process may be killed at any moment; if it held the allocator's lock then, we would deadlock. So
 //! it takes nothing from the allocator and frees nothing.
 
@@ -10,7 +10,7 @@ use std::ptr::{NonNull, null_mut};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::error::{Result, call};
-use crate::pool::Pool;
+use crate::one_shot::pool::Pool;
 
 /// A program's global allocator: the first allocations come from a pool, and those of a thread with an arena from that.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
 
 /// Pages that are handed out in ascending order.
 #[derive(Debug)]
-pub struct Arena {
+pub(crate) struct Arena {
     next: usize,
     end: usize,
     pieces: Vec<Piece>,
@@ -113,7 +113,7 @@ const MORE: usize = 1 << 20;
 const PIECES: usize = 64;
 
 impl Arena {
-    pub fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let pieces = Vec::with_capacity(PIECES);
         // The usual amount comes from the pool, whose pages are populated already, and is never returned.
         let usual = Layout::from_size_align(USUAL, align_of::<u128>()).expect("a small size and alignment");
@@ -155,7 +155,7 @@ impl Arena {
     }
 
     /// Makes this thread, or a process that runs in its place, allocate here until the result is dropped.
-    pub fn lend(&mut self) -> Lent<'_> {
+    pub(crate) fn lend(&mut self) -> Lent<'_> {
         ARENA.set(self);
         Lent { _arena: self }
     }
@@ -170,7 +170,7 @@ pub(crate) fn stack(bytes: usize) -> Result<&'static mut [MaybeUninit<u128>]> {
 
 /// While it exists, the calling thread allocates from an arena.
 #[derive(Debug)]
-pub struct Lent<'a> {
+pub(crate) struct Lent<'a> {
     _arena: &'a mut Arena,
 }
 
@@ -198,7 +198,7 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length; the process that used it has ended (see `crate::vm_child`).
+        // SAFETY: mapped by `map` with this length; the process that used it has ended (see `crate::one_shot::vm_child`).
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

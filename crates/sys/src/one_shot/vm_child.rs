@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use crate::arena::{self, Arena};
 use crate::error::{Error, Result};
+use crate::one_shot::arena::{self, Arena};
+use crate::one_shot::thread;
 use crate::process::{self, Child, Fresh};
 use crate::scheduling::{self, Elsewhere};
-use crate::thread;
 
 /// A process that was started, and may not exist yet. Dropping this does not end it.
 #[derive(Debug)]
