@@ -111,6 +111,20 @@ fn no_module_uses_its_parent_while_the_parent_uses_it() {
     }
 }
 
+/// Memory that is never given back and children in our address space are right only in a process that makes one mount and ends.
+#[test]
+fn what_is_for_microseconds_stays_behind_its_wall() {
+    let allowed = ["sandbox/src/launcher/first.rs", "sandbox/src/launcher/launch.rs", "shorefast/src/main.rs"];
+    for (name, _) in WALLS.iter().filter(|(name, _)| *name != "sys") {
+        for (path, text) in sources(name).into_iter().filter(|(path, _)| !allowed.iter().any(|file| path.ends_with(file))) {
+            assert!(shipped(&text).lines().all(|line| line.trim_start().starts_with("//") || !line.contains("one_shot")), "{path:?}");
+        }
+    }
+    for (path, text) in sources("sys").into_iter().filter(|(path, _)| !path.components().any(|part| part.as_os_str() == "one_shot")) {
+        assert!(!shipped(&text).contains("use crate::one_shot"), "{path:?}");
+    }
+}
+
 /// Which process runs a file of the sandbox is told by its directory. So neither side calls into the other, except where the launching process gives
 /// the first process its body.
 #[test]

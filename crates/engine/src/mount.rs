@@ -28,11 +28,6 @@ use crate::serve::{self, ServeContext};
 use crate::start::{self, Started};
 use crate::{Host, Plan, existing, host_mount, kernel, reconcile, services, target_lock};
 
-/// Stack that the rest of a mount needs.
-const FRAMES: usize = 28 << 10;
-/// Heap that it needs, including the sandbox's first process.
-const HEAP: usize = 108 << 10;
-
 /// A mount that is about to be made. Its sandbox is being set up on another CPU while the caller parses its arguments and plans: that part
 /// of the setup needs no plan.
 #[derive(Debug)]
@@ -67,11 +62,7 @@ fn prepare() -> Result<Prepared, Error> {
     require_root()?;
     // In this process: the client, its keeper and its services inherit it from us.
     sys::inherited::reset();
-    let prepared = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
-    // Not earlier: the sandbox setup takes longer and should start first.
-    sys::one_shot::expect_stack(FRAMES);
-    sys::one_shot::expect_heap(HEAP);
-    Ok(prepared)
+    shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)
 }
 
 fn mount_by_client(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Error> {

@@ -5,7 +5,7 @@
 //!
 //! Why they exist: a client such as bindfs mounts natively in little more than a millisecond, and fork, page faults and
 //! TLB shootdowns would cost as much again (docs/BENCHMARK.md). A process that lives on asks a worker for each mount
-//! and runs none of this.
+//! and runs none of this: until [`start`] is called, [`Allocator`] only passes on to the usual one.
 
 mod vm_child;
 mod thread;
@@ -14,5 +14,4 @@ mod arena;
 mod pool;
 
 pub use arena::Allocator;
-pub use populate::{expect_heap, expect_stack};
 pub use vm_child::{VmChild, start};

@@ -12,7 +12,8 @@ use rustix::mm::{MapFlags, ProtFlags};
 use crate::error::{Result, call};
 use crate::one_shot::pool::Pool;
 
-/// A program's global allocator: the first allocations come from a pool, and those of a thread with an arena from that.
+/// A program's global allocator. In a process that makes a mount, the next allocations come from a pool, and those of a
+/// thread with an arena from that. In every other process it only passes on to the inner allocator.
 #[derive(Debug)]
 pub struct Allocator<A>(pub A);
 
@@ -24,6 +25,11 @@ thread_local! {
 
 fn arena() -> Option<NonNull<Arena>> {
     NonNull::new(ARENA.get())
+}
+
+/// From now on this process allocates from the pool, until that is used up.
+pub(crate) fn open_pool() {
+    POOL.open();
 }
 
 /// Where the program's next allocations will be.

@@ -8,6 +8,9 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Offset of a pool that is not open yet: nothing fits behind it.
+const CLOSED: usize = SIZE + 1;
+
 /// Untouched pages cost nothing. A mount that names only its type uses half of this.
 const SIZE: usize = 256 << 10;
 
@@ -23,10 +26,15 @@ unsafe impl Sync for Pool {}
 
 impl Pool {
     pub(crate) const fn new() -> Self {
-        Self { next: AtomicUsize::new(0), memory: UnsafeCell::new([MaybeUninit::uninit(); SIZE]) }
+        Self { next: AtomicUsize::new(CLOSED), memory: UnsafeCell::new([MaybeUninit::uninit(); SIZE]) }
     }
 
-    /// `None`: not enough is left.
+    /// Until then it gives nothing, so that a process that lives on has its usual allocator.
+    pub(crate) fn open(&self) {
+        let _ = self.move_next(CLOSED, 0);
+    }
+
+    /// `None`: it is not open, or not enough is left.
     pub(crate) fn take(&self, layout: Layout) -> Option<*mut u8> {
         let mut next = self.next.load(Ordering::Relaxed);
         loop {
@@ -91,9 +99,25 @@ mod tests {
         Layout::from_size_align(size, align).unwrap()
     }
 
+    fn open_pool() -> Box<Pool> {
+        let pool = Box::new(Pool::new());
+        pool.open();
+        pool
+    }
+
+    #[test]
+    fn a_pool_that_is_not_open_gives_nothing_and_opens_once() {
+        let pool = Box::new(Pool::new());
+        assert!(pool.take(layout(1, 1)).is_none());
+        pool.open();
+        let first = pool.take(layout(8, 8)).unwrap();
+        pool.open();
+        assert_eq!(pool.take(layout(8, 8)).unwrap().addr(), first.addr() + 8, "what is in use is not given again");
+    }
+
     #[test]
     fn only_the_last_piece_is_used_again() {
-        let pool = Box::new(Pool::new());
+        let pool = open_pool();
         let (first, second) = (pool.take(layout(10, 1)).unwrap(), pool.take(layout(8, 8)).unwrap());
         assert_eq!(second.addr() % 8, 0);
         assert!(second.addr() >= first.addr() + 10);
@@ -106,7 +130,7 @@ mod tests {
 
     #[test]
     fn only_the_last_piece_grows_where_it_is() {
-        let pool = Box::new(Pool::new());
+        let pool = open_pool();
         let first = pool.take(layout(10, 1)).unwrap();
         assert!(pool.resize(first, layout(10, 1), 20));
         let second = pool.take(layout(1, 1)).unwrap();
@@ -118,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_or_not_from_here_is_anothers() {
-        let pool = Box::new(Pool::new());
+        let pool = open_pool();
         assert!(pool.take(layout(SIZE + 1, 1)).is_none());
         let all = pool.take(layout(SIZE, 1)).unwrap();
         assert!(pool.take(layout(1, 1)).is_none());
@@ -129,7 +153,7 @@ mod tests {
 
     #[test]
     fn threads_get_different_pieces() {
-        let pool = Box::new(Pool::new());
+        let pool = open_pool();
         let work = |mark: u8| {
             for size in (1..200).cycle().take(20_000) {
                 let Some(piece) = pool.take(layout(size, 8)) else { return };

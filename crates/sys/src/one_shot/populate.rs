@@ -3,13 +3,13 @@
 use crate::one_shot::arena;
 
 /// Populates this many bytes of stack at once, instead of one page fault per page. For memory that is needed anyway.
-pub fn expect_stack(bytes: usize) {
+pub(crate) fn expect_stack(bytes: usize) {
     let here = 0u8;
     populate(page_of(&raw const here) - bytes, bytes);
 }
 
 /// The same for memory that will be allocated.
-pub fn expect_heap(bytes: usize) {
+pub(crate) fn expect_heap(bytes: usize) {
     populate(page_of(arena::ahead()), bytes);
 }
 

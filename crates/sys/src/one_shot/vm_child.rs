@@ -20,7 +20,7 @@ use rustix::thread::futex;
 
 use crate::error::{Error, Result};
 use crate::one_shot::arena::{self, Arena};
-use crate::one_shot::thread;
+use crate::one_shot::{populate, thread};
 use crate::process::{self, Child, Fresh};
 use crate::scheduling::{self, Elsewhere};
 
@@ -72,12 +72,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Most closures need a few pages; untouched ones cost nothing.
 const STACK: usize = 1 << 20;
 
+/// Stack that the rest of a mount needs.
+const FRAMES: usize = 28 << 10;
+/// Heap that it needs, including what the process gets.
+const HEAP: usize = 108 << 10;
+
 /// Starts a process in new namespaces. `life` is its body, which ends by executing a program. `holdings` runs in the
 /// new thread before, and its result stays alive for the process. From now on the caller is multi-threaded, if only for
 /// a moment.
 ///
 /// Its memory is never freed: unmapping pages of a process that runs on two CPUs interrupts both (TLB shootdown).
 pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, life: impl FnOnce(&H) + Send + 'static) -> Result<VmChild> {
+    arena::open_pool();
     let news = Arc::new(News { state: AtomicU32::new(NOTHING_YET), pidfd: AtomicI32::new(-1) });
     let told = Arc::clone(&news);
     let thread = thread::start(move || {
@@ -97,6 +103,9 @@ pub fn start<H>(fresh: Fresh, holdings: impl FnOnce() -> H + Send + 'static, lif
         }
     })?;
     let elsewhere = Elsewhere::send(thread);
+    // Not earlier: what the process does takes longer, and should start first.
+    populate::expect_stack(FRAMES);
+    populate::expect_heap(HEAP);
     Ok(VmChild { news, child: OnceCell::new(), thread, elsewhere })
 }
 
