@@ -153,9 +153,14 @@ impl Records {
     fn commit(&self, record: &Record) -> io::Result<()> {
         let new = self.new_path(&record.id);
         let file = self.create(&new, &serde_json::to_vec(record)?)?;
+        // Only records survive a power cut. A file that says what is just being made is of no use after one, and an unreadable one counts as abandoned.
+        let on_disk = is_on_disk(&file);
+        if on_disk {
+            file.sync_data()?;
+        }
         fs::rename(&new, self.path(&record.id))?;
         self.index(record.mount, &file)?;
-        if is_on_disk(&file) {
+        if on_disk {
             fs::File::open(&self.directory)?.sync_all()?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, OFlags};
 
 use crate::error::Error;
-use crate::records::{Records, TRIES, is_on_disk, make_directory};
+use crate::records::{Records, TRIES, make_directory};
 
 impl Records {
     /// May be removed again at any moment, when empty.
@@ -52,9 +52,6 @@ fn create_complete(path: &Path, content: &[u8]) -> io::Result<fs::File> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let mut file = fs::File::from(rustix::fs::open(directory, flags, rustix::fs::Mode::from_raw_mode(0o600))?);
     file.write_all(content)?;
-    if !content.is_empty() && is_on_disk(&file) {
-        file.sync_data()?;
-    }
     rustix::fs::linkat(&file, "", CWD, path, AtFlags::EMPTY_PATH)?;
     Ok(file)
 }
