@@ -10,7 +10,7 @@ use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::Signal;
 
 use crate::command::{self, Ran, Running};
-use crate::isolation::{Isolation, mount_overlay, mount_tmpfs};
+use crate::isolation::{Isolation, leave_mount_namespace, mount_overlay, mount_tmpfs};
 use crate::leftovers::Before;
 use crate::processes::{self, Process};
 use crate::skip::skip;
@@ -64,6 +64,12 @@ impl Host {
         }
         command::run(&["ip", "link", "set", "lo", "up"]);
         Some(Self { before: RefCell::new(Before::now()), binary, _isolation: isolation })
+    }
+
+    /// From now on, what the test mounts and unmounts is not seen by the servers that it has started.
+    pub fn leave_servers_behind(&self) {
+        leave_mount_namespace();
+        self.settle();
     }
 
     /// From now on, what is there belongs to the scenery: servers, and mounts that the test itself made.

@@ -44,9 +44,17 @@ impl Drop for Isolation {
     }
 }
 
-#[expect(unsafe_code, reason = "rustix marks unshare unsafe because one of its flags, FILES, can leave descriptors behind")]
+/// A copy of the mount table for this thread and what it starts from now on. What runs already keeps the old one.
+pub(crate) fn leave_mount_namespace() {
+    leave(UnshareFlags::NEWNS);
+}
+
 fn leave_shared_namespaces() {
-    let flags = UnshareFlags::NEWNS | UnshareFlags::NEWNET;
+    leave(UnshareFlags::NEWNS | UnshareFlags::NEWNET);
+}
+
+#[expect(unsafe_code, reason = "rustix marks unshare unsafe because one of its flags, FILES, can leave descriptors behind")]
+fn leave(flags: UnshareFlags) {
     // SAFETY: FILES is not among the flags, so every descriptor that this process owns stays open for all of its threads.
     unsafe { rustix::thread::unshare_unsafe(flags) }.expect("cannot create namespaces");
 }

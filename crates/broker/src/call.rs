@@ -56,6 +56,9 @@ fn unreadable(errno: Errno) -> Refusal {
     if errno == Errno::TIMEDOUT {
         return Refusal::policy(errno, "the client's arguments are in memory that cannot be read in time");
     }
+    if errno == Errno::ACCESS {
+        return Refusal::no_tracing();
+    }
     Refusal::policy(errno, "the client passed a pointer that cannot be read as a string")
 }
 

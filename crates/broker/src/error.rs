@@ -33,6 +33,8 @@ pub enum By {
     Kernel,
     /// The kernel was still waiting for the server at the deadline.
     Silence,
+    /// The kernel lets nobody look into another process.
+    NoTracing,
 }
 
 /// The rule of the policy that refused, where a definition could allow the call.
@@ -62,8 +64,18 @@ impl Refusal {
         self.by == By::Kernel && self.errno == Errno::NODEV
     }
 
+    /// The same, or a part of it: each version of NFS is a module, too.
+    pub fn may_lack_module(&self) -> bool {
+        self.by == By::Kernel && matches!(self.errno, Errno::NODEV | Errno::PROTONOSUPPORT)
+    }
+
     pub(crate) fn no_answer(fstype: &str) -> Self {
         Self { errno: Errno::TIMEDOUT, reason: format!("the kernel still waits for the server of the {fstype} mount"), by: By::Silence }
+    }
+
+    pub(crate) fn no_tracing() -> Self {
+        let reason = "this kernel does not let us read the arguments of the client's call".to_owned();
+        Self { errno: Errno::PERM, reason, by: By::NoTracing }
     }
 
     pub(crate) fn kernel(error: &sys::Error, words: &[String]) -> Self {

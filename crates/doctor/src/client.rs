@@ -1,13 +1,11 @@
 //! In: one client, or all. Out: whether its definition is valid, the kernel has its filesystem, and its image is in the store.
 
-use std::fs;
-use std::path::Path;
-
 use shorefast_engine::client::{self, Client};
 use shorefast_engine::kernel;
 use shorefast_image::Reference;
 
 use crate::finding::Finding;
+use crate::modules::{self, Found};
 use crate::subject::Subject;
 
 pub fn check(fstype: &str, subject: &Subject) -> Vec<Finding> {
@@ -47,33 +45,26 @@ fn unusable(subject: &str, error: &shorefast_engine::Error) -> Finding {
 }
 
 fn filesystems(subject: &str, client: &Client) -> Finding {
-    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let modules = Path::new("/lib/modules").join(release);
-    let lists = ["modules.dep", "modules.builtin"].map(|name| fs::read_to_string(modules.join(name)).unwrap_or_default()).concat();
-    judge_filesystems(subject, &client.definition.kernel_types, &known, &lists)
+    judge_filesystems(subject, &client.definition.kernel_types, &modules::filesystems(), &modules::list())
 }
 
-fn judge_filesystems(subject: &str, types: &[String], known: &str, modules: &str) -> Finding {
-    let is_known = |name: &str| known.lines().any(|line| line.split_whitespace().next_back() == Some(name));
+fn judge_filesystems(subject: &str, types: &[String], known: &str, list: &str) -> Finding {
     let module_of = |name: &str| match name {
         "nfs4" => "nfsv4".to_owned(),
         "smb3" => "cifs".to_owned(),
         name => name.to_owned(),
     };
-    let has_module = |name: &str| {
-        let module = module_of(name);
-        modules.lines().filter_map(|line| line.split(':').next()?.rsplit('/').next()).any(|file| file.split('.').next() == Some(&module))
-    };
+    let found = |name: &str| modules::judge(name, &[&module_of(name)], known, list);
+    let (is_known, is_there) = (|name: &str| found(name) == Found::Running, |name: &str| found(name) != Found::Absent);
     let names: Vec<_> = types.iter().map(|fstype| kernel::own_type(fstype)).collect();
-    let absent: Vec<_> = names.iter().copied().filter(|name| !is_known(name) && !has_module(name)).collect();
+    let absent: Vec<_> = names.iter().copied().filter(|name| !is_there(name)).collect();
     let get = || {
         format!(
             "install a kernel, or its package of modules, that has {}",
             absent.iter().map(|name| module_of(name)).collect::<Vec<_>>().join(", ")
         )
     };
-    if !kernel::can_mount_any(types, |name| is_known(name) || has_module(name)) {
+    if !kernel::can_mount_any(types, is_there) {
         return Finding::bad(subject, format!("this kernel has no filesystem {}: every mount fails", absent.join(", ")), get());
     }
     if !absent.is_empty() {

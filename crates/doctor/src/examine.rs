@@ -2,11 +2,12 @@
 
 use crate::finding::Finding;
 use crate::subject::Subject;
-use crate::{cgroups, client, crowd, fuse, kernel, kubelet, names, places, propagation, records};
+use crate::{cgroups, client, clock, crowd, fuse, kernel, kubelet, names, places, propagation, records};
 
 pub fn examine(subject: &Subject) -> Vec<Finding> {
     let mut findings = vec![kernel::check(), fuse::check(), cgroups::check()];
     findings.extend(propagation::check());
+    findings.extend(clock::check());
     findings.extend([places::check("records", &subject.run_dir), places::check("images", &subject.root)]);
     findings.extend(records::check(&subject.run_dir));
     findings.extend(crowd::check(&subject.root));

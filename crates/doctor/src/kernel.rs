@@ -2,6 +2,7 @@
 
 use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, fsopen};
+use shorefast_sys::sysctl;
 
 use crate::finding::Finding;
 
@@ -9,17 +10,29 @@ struct Kernel {
     release: String,
     notifies: bool,
     mount_api: Result<(), Errno>,
-    user_namespaces: Option<u64>,
+    user_namespaces: UserNamespaces,
+    may_trace: bool,
+}
+
+#[derive(PartialEq)]
+enum UserNamespaces {
+    Usable,
+    SwitchedOff,
+    Absent,
 }
 
 pub fn check() -> Finding {
-    let namespaces = std::fs::read_to_string("/proc/sys/user/max_user_namespaces").unwrap_or_default();
     judge(&Kernel {
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
         notifies: shorefast_sys::seccomp::is_supported(),
         // The context is never turned into a filesystem.
         mount_api: fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).map(drop),
-        user_namespaces: namespaces.trim().parse().ok(),
+        user_namespaces: match sysctl::has_user_namespaces() {
+            true => UserNamespaces::Usable,
+            false if std::path::Path::new("/proc/self/ns/user").exists() => UserNamespaces::SwitchedOff,
+            false => UserNamespaces::Absent,
+        },
+        may_trace: !sysctl::is_tracing_forbidden(),
     })
 }
 
@@ -34,15 +47,20 @@ fn judge(kernel: &Kernel) -> Finding {
         Kernel { notifies: false, .. } => {
             Finding::bad("kernel", format!("Linux {release}: no seccomp notifications that wait until they are answered"), older)
         }
-        Kernel { user_namespaces: None, .. } => Finding::warning(
+        Kernel { may_trace: false, .. } => Finding::bad(
+            "kernel",
+            format!("Linux {release}: kernel.yama.ptrace_scope=3 keeps the broker from reading the clients' calls"),
+            "set it to 2 or less in /etc/sysctl.d and boot again; until then only --mode chroot works",
+        ),
+        Kernel { user_namespaces: UserNamespaces::Absent, .. } => Finding::warning(
             "kernel",
             format!("Linux {release}: without user namespaces, clients run as dedicated users"),
             "nothing, or use a kernel with CONFIG_USER_NS",
         ),
-        Kernel { user_namespaces: Some(0), .. } => Finding::warning(
+        Kernel { user_namespaces: UserNamespaces::SwitchedOff, .. } => Finding::warning(
             "kernel",
-            format!("Linux {release}: user namespaces are switched off"),
-            "sysctl user.max_user_namespaces=15000",
+            format!("Linux {release}: user namespaces are switched off, so clients run as dedicated users"),
+            "nothing, or sysctl user.max_user_namespaces=15000",
         ),
         _ => Finding::good("kernel", format!("Linux {release} has all that is needed")),
     }
@@ -55,14 +73,21 @@ mod tests {
 
     #[test]
     fn each_lack_is_named() {
-        let good = || Kernel { release: "6.1".to_owned(), notifies: true, mount_api: Ok(()), user_namespaces: Some(1000) };
+        let good = || Kernel {
+            release: "6.1".to_owned(),
+            notifies: true,
+            mount_api: Ok(()),
+            user_namespaces: UserNamespaces::Usable,
+            may_trace: true,
+        };
         let rows = [
             (good(), Verdict::Good, "all that is needed"),
             (Kernel { notifies: false, ..good() }, Verdict::Bad, "seccomp"),
             (Kernel { mount_api: Err(Errno::NOSYS), ..good() }, Verdict::Bad, "mount API"),
             (Kernel { mount_api: Err(Errno::PERM), ..good() }, Verdict::Bad, "may not mount"),
-            (Kernel { user_namespaces: Some(0), ..good() }, Verdict::Warning, "switched off"),
-            (Kernel { user_namespaces: None, ..good() }, Verdict::Warning, "dedicated users"),
+            (Kernel { user_namespaces: UserNamespaces::SwitchedOff, ..good() }, Verdict::Warning, "switched off"),
+            (Kernel { user_namespaces: UserNamespaces::Absent, ..good() }, Verdict::Warning, "without user namespaces"),
+            (Kernel { may_trace: false, ..good() }, Verdict::Bad, "ptrace_scope=3"),
         ];
         for (kernel, verdict, words) in rows {
             let finding = judge(&kernel);

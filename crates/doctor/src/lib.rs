@@ -11,6 +11,8 @@ pub mod propagation;
 pub mod crowd;
 pub mod cgroups;
 pub mod fuse;
+pub mod modules;
+pub mod clock;
 pub mod kernel;
 pub mod places;
 pub mod records;

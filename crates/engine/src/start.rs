@@ -27,7 +27,8 @@ pub struct Started {
     pub sandbox: Option<u64>,
 }
 
-/// Starts the client as planned, or without a user namespace where the source's filesystem does not support id-mapped mounts.
+/// Starts the client as planned, or without a user namespace where this host has none or the source's filesystem does not support
+/// id-mapped mounts.
 pub fn client(
     assigned: Assigned<'_>,
     plan: &ClientPlan,
@@ -39,7 +40,7 @@ pub fn client(
     let spec = shorefast_sandbox::launcher::files::with_callers_files(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
     let recipe = plan.recipe.completed(begun.digest, &spec).seal().map_err(Error::Keeper)?;
     match start(assigned, &spec, &recipe, around, records, begun) {
-        Err(Error::Sandbox(SandboxError::OwnersNotMapped { .. })) if spec.identity == Identity::UserNamespace => {
+        Err(Error::Sandbox(error)) if spec.identity == Identity::UserNamespace && needs_dedicated_user(&error) => {
             let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };
             let prepared = shorefast_sandbox::prepare(without.shape()).map_err(Error::Sandbox)?;
             let assigned = prepared.with_root(&without, files).map_err(Error::Sandbox)?;
@@ -47,6 +48,11 @@ pub fn client(
         }
         result => result,
     }
+}
+
+fn needs_dedicated_user(error: &SandboxError) -> bool {
+    // Whichever step meets a process that could not enter a user namespace first reports it.
+    matches!(error, SandboxError::OwnersNotMapped { .. }) || !sys::sysctl::has_user_namespaces()
 }
 
 fn start(

@@ -1,10 +1,14 @@
 //! /dev/fuse: opens it, recognises it, and clones connections. Descriptors in and out.
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
 
 use crate::error::{Result, call, checked};
+use crate::mount;
 
 /// Character device 10:229, fixed by the kernel's list of devices.
 pub const MAJOR: u32 = 10;
@@ -13,9 +17,25 @@ pub const MINOR: u32 = 229;
 /// `_IOR(229, 0, uint32_t)`
 const FUSE_DEV_IOC_CLONE: libc::Ioctl = 0x8004_e500_u32 as libc::Ioctl;
 
-/// A new device without a connection, opened by us and so in our user namespace.
+/// A new device without a connection, opened by us and so in our user namespace. Where there is no /dev/fuse, because
+/// nothing makes nodes or the module is not loaded, through a node of our own: opening it loads the module.
 pub fn open() -> Result<OwnedFd> {
+    open_host_node().or_else(|error| if error.errno() == Errno::NOENT { open_own_node() } else { Err(error) })
+}
+
+/// The host's /dev/fuse.
+pub fn open_host_node() -> Result<OwnedFd> {
     call(|| "open(\"/dev/fuse\")".into(), rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()))
+}
+
+/// A node in a filesystem that nobody else sees and that goes away with the last descriptor.
+fn open_own_node() -> Result<OwnedFd> {
+    const NAME: &str = "fuse";
+    let place = mount::new_filesystem("tmpfs", &[("size", "4096")], MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
+    let device = rustix::fs::makedev(MAJOR, MINOR);
+    let made = rustix::fs::mknodat(&place, Path::new(NAME), FileType::CharacterDevice, Mode::RUSR | Mode::WUSR, device);
+    call(|| "mknod(fuse)".into(), made)?;
+    call(|| "open(fuse)".into(), rustix::fs::openat(&place, NAME, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()))
 }
 
 /// By device number, not by name: paths in a sandbox prove nothing. With STATX_DONT_SYNC, because the descriptor may be

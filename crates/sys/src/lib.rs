@@ -7,6 +7,7 @@
 pub mod shim;
 pub mod namespace;
 pub mod unmount;
+pub mod fuse;
 pub mod mount;
 pub mod bounded_call;
 pub mod one_shot;
@@ -17,7 +18,6 @@ pub mod mountinfo;
 mod statmount;
 pub mod seccomp;
 pub mod landlock;
-pub mod fuse;
 pub mod privilege;
 pub mod inherited;
 pub mod claim;
@@ -26,6 +26,7 @@ pub mod deadline;
 pub mod descriptors;
 pub mod ring;
 pub mod arguments;
+pub mod sysctl;
 pub mod error;
 
 pub use error::{Error, Result, call};

@@ -16,6 +16,8 @@ use crate::statmount;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes<'a> {
     pub set: Option<MountAttrFlags>,
+    /// The kernel refuses to clear what a more privileged mount namespace has set; nobody is more privileged than we are.
+    pub clear: Option<MountAttrFlags>,
     /// Leave every peer group, so that nothing propagates in or out.
     pub private: bool,
     /// Map owners through this user namespace (ID-mapped mount).
@@ -60,7 +62,7 @@ pub fn restrict(path: &Path, flags: MountFlags) -> Result<()> {
 fn mount_setattr(mount: BorrowedFd<'_>, flags: i32, attributes: Attributes<'_>) -> Result<()> {
     let raw = RawAttributes {
         set: u64::from(attributes.set.map_or(0, |set| set.bits())) | attributes.owners.map_or(0, |_| MOUNT_ATTR_IDMAP),
-        clear: 0,
+        clear: u64::from(attributes.clear.map_or(0, |clear| clear.bits())),
         propagation: if attributes.private { libc::MS_PRIVATE } else { 0 },
         user_namespace: attributes.owners.map_or(0, |fd| fd.as_raw_fd() as u64),
     };

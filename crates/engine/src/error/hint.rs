@@ -6,6 +6,9 @@ use shorefast_sys as sys;
 
 use crate::error::{Diagnostics, Error};
 
+const MODULES_LOCKED: &str =
+    "kernel.modules_disabled=1 forbids loading its module until the next boot: load it before that is set (/etc/modules-load.d)";
+
 impl Error {
     /// One line of advice for the user.
     pub fn hint(&self) -> Option<String> {
@@ -38,7 +41,15 @@ impl Error {
                     "this was plain mount(8), not a client, because: {why}; `shorefast client list` shows the types with one"
                 ));
             }
+            Self::NotInKernel { .. } if sys::sysctl::are_modules_locked() => MODULES_LOCKED,
             Self::NotInKernel { .. } => "load its module (modprobe), install the package that has it, or use another kernel",
+            Self::Record { source, .. } => match rustix::io::Errno::from_io_error(source)? {
+                rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT => {
+                    "free some space there, or choose a directory on another filesystem with --run-dir; a mount needs 200 KiB"
+                }
+                rustix::io::Errno::ROFS => "choose a directory that can be written to with --run-dir; in memory is best",
+                _ => return None,
+            },
             Self::NoSecretWay { .. } => {
                 "add secret = { to_option = \"…\" } to its definition (docs/CLIENTS.md), or name the file with an option"
             }
@@ -98,10 +109,16 @@ impl Diagnostics {
             "if the client is meant to mount that type, add it to kernel_types in its definition"
         } else if by(broker::Rule::Option) {
             "if that is intended, pass it with -o, or list it in kernel_options of the client's definition (docs/CLIENTS.md)"
+        } else if self.refused.iter().any(|refusal| refusal.by == broker::By::NoTracing) {
+            "kernel.yama.ptrace_scope=3 keeps everybody from it, until the next boot: set it to 2 or less in /etc/sysctl.d, or use --mode chroot"
+        } else if sys::sysctl::are_modules_locked() && self.refused.iter().any(broker::Refusal::may_lack_module) {
+            MODULES_LOCKED
         } else if self.refused.iter().any(broker::Refusal::is_missing_filesystem) {
             "this kernel lacks the filesystem: load its module or use another kernel"
         } else if by(broker::Rule::Count) {
             "if the client is meant to mount more than once, set mounts in its definition"
+        } else if !sys::sysctl::has_user_namespaces() {
+            "this host has no user namespaces, so the client ran as an ordinary user, which some refuse: sysctl user.max_user_namespaces=15000"
         } else {
             "check source, options and credentials; `shorefast mount --dry-run` shows how the helper is called"
         }

@@ -202,6 +202,10 @@ fn read_only() -> MountAttrFlags {
 fn read_only_copy(directory: BorrowedFd<'_>, name: &Path) -> sys::Result<OwnedFd> {
     let tree = sys::mount::detached_copy(directory, name)?;
     // Private: on a host with shared mounts, later mounts there must not propagate into the sandbox.
-    sys::mount::set_attributes(tree.as_fd(), Attributes { set: Some(read_only()), private: true, ..Attributes::default() })?;
+    // Not noexec: on immutable hosts, every directory that a store can be in is mounted so. It keeps programs of the store
+    // from running on the host; in the sandbox they are what the client consists of.
+    let clear = Some(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+    let attributes = Attributes { set: Some(read_only()), clear, private: true, ..Attributes::default() };
+    sys::mount::set_attributes(tree.as_fd(), attributes)?;
     Ok(tree)
 }

@@ -115,7 +115,7 @@ impl Source {
         let mut set = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         set.set(MountAttrFlags::MOUNT_ATTR_RDONLY, is_read_only);
         let set = Some(set);
-        let attributes = Attributes { set, private: true, owners: owners.as_ref().map(|fd| fd.as_fd()) };
+        let attributes = Attributes { set, private: true, owners: owners.as_ref().map(|fd| fd.as_fd()), ..Attributes::default() };
         match (sys::mount::set_attributes(tree.as_fd(), attributes), owners) {
             (Ok(()), _) => Ok(tree),
             (Err(source), Some(_)) => Err(Error::OwnersNotMapped { path, source }),
