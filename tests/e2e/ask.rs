@@ -229,6 +229,12 @@ const THREADS: usize = 32;
 /// Until everything that is allocated once has been.
 const WARM_UP: usize = 96;
 
+/// Also for kernels that reuse the ids of mounts at once.
+#[test]
+fn a_process_that_lives_on_is_left_as_it_was() {
+    ask_for(192);
+}
+
 mod thorough {
     /// Minutes on a guest kernel.
     #[test]

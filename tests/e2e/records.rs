@@ -160,6 +160,50 @@ fn the_keeper_of_an_earlier_mount_ends_no_later_one_with_the_same_slot() {
     host.assert_nothing_left();
 }
 
+/// Before Linux 6.8 the kernel gives the ids of a mount that is gone to the next one, at once. Whoever still has the record of the first (its
+/// keeper, another call) must not take the second for it. The records are made as such a kernel has them, whatever this one is.
+#[test]
+fn a_mount_that_got_the_ids_of_an_earlier_one_is_not_taken_for_it() {
+    const EARLIER: &str = "m0001-0123456789ab";
+    let Some(host) = Host::new() else { return };
+    let (target, run) = (host.directory("target"), host.run_directory());
+    let run_dir = text(run);
+    let dead_client = serde_json::json!({ "pid": 1, "started": 1 });
+    let calls: [&[&str]; 4] =
+        [&["reconcile"], &["--run-dir", run_dir, "__ended", EARLIER, "-"], &["umount", "--force", EARLIER], &["list"]];
+    for (call, init) in calls.into_iter().flat_map(|call| [(call, &dead_client), (call, &Value::Null)]) {
+        Request::new(&Client::named("tmpfs"), "tmpfs", "none", &target).sandboxed(&host).succeeds();
+        let id = id_of(&host, &target);
+        let file = run.join(format!("{id}.json"));
+        let mut record: Value = serde_json::from_slice(&fs::read(&file).expect("a record can be read")).expect("a record is JSON");
+        let [mount] = &mountinfo::at(&target)[..] else { panic!("one mount is there") };
+        let (major, minor) = mount.device.split_once(':').expect("two numbers");
+        let number = |text: &str| text.parse::<u32>().expect("a number");
+        record["mount"] = serde_json::json!({ "id": mount.id, "unique": false, "major": number(major), "minor": number(minor) });
+        fs::write(&file, record.to_string()).expect("a test's own /run");
+        fs::remove_dir_all(run.join("by-mount")).and_then(|()| fs::create_dir(run.join("by-mount"))).expect("a test's own /run");
+        fs::hard_link(&file, run.join(format!("by-mount/reusable-{}", mount.id))).expect("a test's own /run");
+        record["id"] = EARLIER.into();
+        record["target"] = "/srv/elsewhere".into();
+        record["init"] = init.clone();
+        record["keeper"] = Value::Null;
+        let earlier = run.join(format!("{EARLIER}.json"));
+        fs::write(&earlier, record.to_string()).expect("a test's own /run");
+
+        host.shorefast(call).succeeds();
+        assert_eq!(mountinfo::at(&target).len(), 1, "{call:?} {init} took the later mount");
+        assert!(!earlier.exists() || call == ["list"], "{call:?} {init} left the earlier record");
+        assert_eq!(host.list().len(), 1, "{call:?} {init}");
+        // Not by its target alone: also by the index, on kernels that have such ids.
+        assert!(run.join(format!("by-mount/reusable-{}", mount.id)).exists(), "{call:?} {init}");
+        assert_eq!(id_of(&host, &target), id, "{call:?} {init}");
+        // Plainly: on a kernel with unique ids, ours finds no mount with such an id.
+        command::run(&["umount", text(&target)]);
+        host.shorefast(&["reconcile"]).succeeds();
+        host.assert_nothing_left();
+    }
+}
+
 #[test]
 fn a_client_with_the_same_ids_in_another_run_directory_is_left_alone() {
     let Some(host) = Host::new() else { return };

@@ -161,8 +161,9 @@ const DETACH_WITHIN: Duration = Duration::from_secs(2);
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            // It may have been unmounted already; Drop cannot report an error.
-            let detach = || sys::unmount::unmount(&self.identity, How::Detached, Instant::now() + DETACH_WITHIN).map_err(Error::Wait);
+            // It may have been unmounted already; Drop cannot report an error. Its id is its own: our caller holds it by descriptor.
+            let detach =
+                || sys::unmount::unmount(&self.identity, How::Detached, Instant::now() + DETACH_WITHIN, || true).map_err(Error::Wait);
             let _ = in_namespace(self.target.elsewhere.as_ref(), detach);
         }
     }

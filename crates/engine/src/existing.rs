@@ -32,13 +32,13 @@ fn find(records: &Records, target: &Target) -> Option<Record> {
     let mount = target.mount()?;
     let record = records.by_mount(mount.id, mount.unique)?;
     let is_it = shorefast_sys::mount::Identity::from(record.mount) == mount;
-    (is_it && is_served(&record)).then_some(record)
+    (is_it && is_served(records, &record)).then_some(record)
 }
 
 /// A supervisor remounts as soon as it notices the client's death, when the sandbox has not ended yet.
-fn is_served(record: &Record) -> bool {
+fn is_served(records: &Records, record: &Record) -> bool {
     let has_daemon = || record.init.is_none() || record.daemon().is_some_and(|daemon| !daemon.is_being_killed());
-    state::of(record) == Some(State::Serving) && has_daemon()
+    state::of(records, record) == Some(State::Serving) && has_daemon()
 }
 
 /// Empty: it is the same mount.

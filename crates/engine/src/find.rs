@@ -56,7 +56,7 @@ fn by_mount(records: &Records, place: &OwnedFd) -> Option<Record> {
         if attachment.place != path {
             return None;
         }
-        let is_it = |record: &Record| !mount.unique || Identity::from(record.mount) == mount;
+        let is_it = |record: &Record| Identity::from(record.mount) == mount;
         if let Some(record) = records.by_mount(mount.id, mount.unique).filter(is_it) {
             return Some(record);
         }
@@ -74,7 +74,7 @@ fn path_of(place: &OwnedFd) -> Option<PathBuf> {
 /// By the records and the kernel's mount table. Needed where resolving the path would wait for a server, where the mount was detached
 /// lazily or is in another namespace, and for records of earlier builds, which are not indexed.
 fn by_target(records: &Records, target: &Path) -> Result<Option<Record>, Error> {
-    let look = Look::here();
+    let look = Look::here(records);
     let mut all = records.all()?;
     all.reverse();
     let standings: Vec<_> = all.into_iter().filter_map(|record| look.at(&record).map(|standing| (record, standing))).collect();

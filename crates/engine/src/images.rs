@@ -21,7 +21,7 @@ pub fn users(records: &Records) -> Result<Users, Error> {
         add(digest, format!("a mount that is being made ({id})"));
     }
     for record in records.all()? {
-        if let Some(digest) = record.digest.filter(|_| state::of(&record).is_some()) {
+        if let Some(digest) = record.digest.filter(|_| state::of(records, &record).is_some()) {
             add(digest, record.target.display().to_string());
         }
     }

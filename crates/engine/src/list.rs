@@ -44,7 +44,7 @@ pub struct Listing {
 
 pub fn all(records: &Records) -> Result<Listing, Error> {
     let scan = records.scan()?;
-    let look = Look::here();
+    let look = Look::here(records);
     // A mount that ended unobserved is not listed.
     let judge = |record: Record| match look.at(&record) {
         Some(standing) => Some(Listed { record, standing: Some(standing) }),
@@ -65,6 +65,6 @@ pub fn all(records: &Records) -> Result<Listing, Error> {
 /// One of them: the topmost of ours at `target`, or the one with this id.
 pub fn one(records: &Records, target: &Path) -> Result<Listed, Error> {
     let record = find::find(records, target)?;
-    let standing = Look::here().at(&record);
+    let standing = Look::here(records).at(&record);
     Ok(Listed { record, standing })
 }

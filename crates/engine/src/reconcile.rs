@@ -35,7 +35,7 @@ pub fn all(records: &Records, images: &Store) -> Result<Report, Error> {
     images.discard_unfinished();
     let mut report = Report { abandoned: abandoned(records)?, ..Report::default() };
     let scan = records.scan()?;
-    let look = Look::here();
+    let look = Look::here(records);
     for record in &scan.records {
         // Its keeper may be doing the same, or be dead too: the cleanup is idempotent.
         let over = match look.at(record).map(|standing| standing.state) {
@@ -59,7 +59,10 @@ pub fn all(records: &Records, images: &Store) -> Result<Report, Error> {
 /// notices that it was unmounted. Returns whether it removed the record.
 pub fn forget_if_over(records: &Records, record: &Record) -> bool {
     // `is_unfinished` first: a record is written before its mount is attached.
-    record.init.is_none() && !records.is_unfinished(&record.id) && state::of(record).is_none() && clean_up(records, record)
+    record.init.is_none()
+        && !records.is_unfinished(&record.id)
+        && state::of(records, record).is_none()
+        && clean_up_unmounted(records, record)
 }
 
 /// Cleans up after the mount with this identity, if it is ours and its client is dead: its keeper may not have come to it yet. Returns
@@ -67,7 +70,7 @@ pub fn forget_if_over(records: &Records, record: &Record) -> bool {
 pub fn clear_dead(records: &Records, mount: shorefast_sys::mount::Identity) -> bool {
     let is_it = |record: &Record| shorefast_sys::mount::Identity::from(record.mount) == mount && !record.keep_dead;
     let record = records.by_mount(mount.id, mount.unique).filter(is_it);
-    record.is_some_and(|record| state::of(&record) == Some(State::Dead) && clean_up(records, &record))
+    record.is_some_and(|record| state::of(records, &record) == Some(State::Dead) && clean_up(records, &record))
 }
 
 /// How many records each mount checks: even if only one in so many is stale, stale records do not accumulate.
@@ -76,6 +79,10 @@ const LOOKED_AT: usize = 8;
 /// The same for a random sample of records: on hosts where `list` is never called, only a bounded fraction of the records is stale.
 pub fn sweep(records: &Records) -> Result<(), Error> {
     for id in records.some(LOOKED_AT)? {
+        // Before the record is read: a client that mounts again has it written again, with another mount id.
+        if records.is_unfinished(&id) {
+            continue;
+        }
         // A record that cannot be read is left to `reconcile`.
         if let Ok(Some(record)) = records.get(&id) {
             forget_if_over(records, &record);
@@ -113,7 +120,7 @@ pub fn abandoned(records: &Records) -> Result<Vec<String>, Error> {
     target_lock::remove_stale(records.directory());
     for id in records.abandoned()? {
         let record = records.get(&id).ok().flatten();
-        if record.as_ref().is_some_and(|record| state::of(record) == Some(State::Serving)) {
+        if record.as_ref().is_some_and(|record| state::of(records, record) == Some(State::Serving)) {
             // Killed after its work was done. If its client is about to end as well, the keeper cleans up.
             records.adopt(&id);
         } else {
@@ -146,7 +153,7 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
         // No record: the launching process is dead or dying, whatever /proc still shows.
         None if services::is_one(records, id) => return services::ended(records, id),
         None => undo(records, id, None),
-        Some(record) if record.keep_dead && state::of(&record) == Some(State::Dead) => remove_cgroup(&record.cgroup),
+        Some(record) if record.keep_dead && state::of(records, &record) == Some(State::Dead) => remove_cgroup(&record.cgroup),
         Some(record) => _ = clean_up(records, &record),
     }
     Ok(())
@@ -155,10 +162,21 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
 /// Ends and removes all that belongs to a mount. Continues after errors. False: the client or the mount still exists, and so does the
 /// record, for the next attempt.
 pub fn clean_up(records: &Records, record: &Record) -> bool {
+    clean_up_with(records, record, || {
+        let _lock = records.lock(&record.id, Instant::now() + DETACH_WITHIN);
+        detach(records, record)
+    })
+}
+
+/// The same for a mount that is known to be unmounted. What the mount table has under its id by now would be another mount.
+pub fn clean_up_unmounted(records: &Records, record: &Record) -> bool {
+    if record.mount.unique { clean_up(records, record) } else { clean_up_with(records, record, || true) }
+}
+
+fn clean_up_with(records: &Records, record: &Record, detach: impl FnOnce() -> bool) -> bool {
     if record.is_of_this_boot() {
         let has_ended = end_client(record);
-        let _lock = records.lock(&record.id, Instant::now() + DETACH_WITHIN);
-        let is_detached = detach(record);
+        let is_detached = detach();
         // Also where the mount has to stay: nobody but its record knows of the groups.
         if has_ended {
             remove_cgroup(&record.cgroup);
@@ -192,9 +210,10 @@ const CLIENT_END: Duration = Duration::from_millis(200);
 const DETACH_WITHIN: Duration = Duration::from_secs(2);
 
 /// Detaches exactly this mount, wherever it is now; never other mounts at that place. True: it is gone.
-fn detach(record: &Record) -> bool {
+fn detach(records: &Records, record: &Record) -> bool {
     let mount = record.mount.into();
-    let unmount = |how| unmount::unmount(&mount, how, Instant::now() + DETACH_WITHIN);
+    let is_ours = state::ownership(records, record);
+    let unmount = |how| unmount::unmount(&mount, how, Instant::now() + DETACH_WITHIN, &is_ours);
     let detached = state::in_its_namespace(record, || match unmount(How::IfUnused) {
         Ok(outcome) => outcome != Outcome::Covered,
         Err(_) => unmount(How::Detached).is_ok_and(|outcome| outcome != Outcome::Covered),

@@ -100,9 +100,15 @@ impl Records {
 
     /// The record of a mount in this namespace, by index.
     pub fn by_mount(&self, id: u64, unique: bool) -> Option<Record> {
-        let bytes = fs::read(self.indexed(&index_key(id, unique))).ok()?;
-        let record: Record = serde_json::from_slice(&bytes).ok()?;
+        let record = read_record(&self.indexed(&index_key(id, unique)))?;
         ((record.mount.id, record.mount.unique) == (id, unique) && record.is_of_this_boot()).then_some(record)
+    }
+
+    /// Whether the kernel has given the id of this mount to a later one of ours: then this one is gone. A record is indexed before its mount
+    /// is attached, so a mount that was seen in the table before this answer is not the later one.
+    pub fn is_superseded(&self, record: &Record) -> bool {
+        let MountId { id, unique, .. } = record.mount;
+        !unique && self.by_mount(id, unique).is_some_and(|other| other.id != record.id)
     }
 
     /// Serializes unmounts of this mount. `None`: the log is gone, or another process holds the lock beyond the deadline.
@@ -121,6 +127,8 @@ impl Records {
     pub fn restore(&self, record: &Record, log: &[u8]) -> io::Result<()> {
         match self.create(&self.log(&record.id), log) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            // Its mount may be gone and its id another's by now.
+            _ if self.is_superseded(record) => self.write(record).map(drop),
             _ => self.commit(record),
         }
     }
@@ -151,19 +159,24 @@ impl Records {
     }
 
     fn commit(&self, record: &Record) -> io::Result<()> {
-        let new = self.new_path(&record.id);
-        let file = self.create(&new, &serde_json::to_vec(record)?)?;
-        // Only records survive a power cut. A file that says what is just being made is of no use after one, and an unreadable one counts as abandoned.
-        let on_disk = is_on_disk(&file);
-        if on_disk {
-            file.sync_data()?;
-        }
-        fs::rename(&new, self.path(&record.id))?;
+        let file = self.write(record)?;
         self.index(record.mount, &file)?;
-        if on_disk {
+        if is_on_disk(&file) {
             fs::File::open(&self.directory)?.sync_all()?;
         }
         Ok(())
+    }
+
+    fn write(&self, record: &Record) -> io::Result<fs::File> {
+        let new = self.new_path(&record.id);
+        let file = self.create(&new, &serde_json::to_vec(record)?)?;
+        // Only records survive a power cut. A file that says what is just being made is of no use after one, and an unreadable one counts as
+        // abandoned.
+        if is_on_disk(&file) {
+            file.sync_data()?;
+        }
+        fs::rename(&new, self.path(&record.id))?;
+        Ok(file)
     }
 
     /// Adds a record to the index by mount id. An existing entry is stale: the kernel never assigns one id to two mounts at a time.
@@ -181,10 +194,27 @@ impl Records {
     }
 
     fn remove_from_index(&self, id: &str, mount: MountId) {
-        // A reusable (not unique) mount id may belong to another mount by now.
-        if mount.unique || self.by_mount(mount.id, false).is_some_and(|record| record.id == id) {
-            let _ = fs::remove_file(self.indexed(&mount.key()));
+        let entry = self.indexed(&mount.key());
+        if mount.unique {
+            let _ = fs::remove_file(entry);
+        } else if self.by_mount(mount.id, false).is_some_and(|record| record.id == id) {
+            self.remove_entry(&entry, id, |file| read_record(file).is_some_and(|record| record.id == id));
         }
+    }
+
+    /// Removes an entry of the index if it is the one that is meant. A reusable (not unique) mount id may be given to another mount, and its
+    /// entry be replaced, at any moment: the entry is moved to a name of our own before the look that decides, and back if it is
+    /// another's. `own`: makes that name.
+    fn remove_entry(&self, entry: &Path, own: &str, is_meant: impl Fn(&Path) -> bool) {
+        let taken = self.indexed(&format!(".{own}"));
+        if fs::rename(entry, &taken).is_err() {
+            return;
+        }
+        if !is_meant(&taken) {
+            // Fails if there is an even later one.
+            let _ = rustix::fs::linkat(CWD, &taken, CWD, entry, AtFlags::empty());
+        }
+        let _ = fs::remove_file(taken);
     }
 
     fn indexed(&self, key: &str) -> PathBuf {
@@ -202,6 +232,10 @@ impl Records {
     fn error(&self, source: io::Error) -> Error {
         Error::Record { path: self.directory.clone(), source }
     }
+}
+
+fn read_record(path: &Path) -> Option<Record> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 /// A slot and a nonce.
@@ -232,4 +266,61 @@ pub(crate) const TRIES: u32 = 100_000;
 pub(crate) fn is_on_disk(file: &fs::File) -> bool {
     const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
     rustix::fs::fstatfs(file).is_ok_and(|filesystem| !IN_MEMORY.contains(&(filesystem.f_type as u32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: &str, mount: MountId) -> Record {
+        let json = serde_json::json!({
+            "id": id, "target": "/srv/x", "source": "none", "fstype": "tmpfs", "client": "tmpfs", "image": "", "mode": "image", "since": 0,
+            "mount": mount, "namespace": 1, "init": null, "keeper": null, "host_processes": false, "cgroup": [], "keep_dead": false,
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    const REUSABLE: MountId = MountId { id: 42, unique: false, major: 0, minor: 7 };
+
+    fn indexed(records: &Records) -> Option<String> {
+        records.by_mount(REUSABLE.id, REUSABLE.unique).map(|record| record.id)
+    }
+
+    #[test]
+    fn a_mount_id_belongs_to_the_last_that_got_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::at(directory.path().join("run"));
+        let (earlier, later) = (record("m0001-1", REUSABLE), record("m0002-2", REUSABLE));
+        records.commit(&earlier).unwrap();
+        assert!(!records.is_superseded(&earlier));
+        records.commit(&later).unwrap();
+        assert!(records.is_superseded(&earlier) && !records.is_superseded(&later));
+        // A lost record that is found again does not get it back.
+        records.restore(&earlier, b"").unwrap();
+        assert_eq!(indexed(&records).as_deref(), Some("m0002-2"));
+        records.remove("m0001-1");
+        assert_eq!(indexed(&records).as_deref(), Some("m0002-2"));
+        records.remove("m0002-2");
+        assert!(!directory.path().join("run").exists());
+    }
+
+    #[test]
+    fn an_entry_that_was_replaced_since_it_was_looked_at_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::at(directory.path());
+        let entry = records.indexed(&REUSABLE.key());
+        records.commit(&record("m0002-2", REUSABLE)).unwrap();
+        // Whoever removes m0001-1 saw its entry a moment ago.
+        let is_meant = |file: &Path| read_record(file).is_some_and(|record| record.id == "m0001-1");
+        records.remove_entry(&entry, "m0001-1", is_meant);
+        assert_eq!(indexed(&records).as_deref(), Some("m0002-2"));
+        // A third comes while the entry of the second is away.
+        let and_a_third = |file: &Path| {
+            records.commit(&record("m0003-3", REUSABLE)).unwrap();
+            is_meant(file)
+        };
+        records.remove_entry(&entry, "m0001-1", and_a_third);
+        assert_eq!(indexed(&records).as_deref(), Some("m0003-3"));
+        assert_eq!(fs::read_dir(directory.path().join("by-mount")).unwrap().count(), 1);
+    }
 }

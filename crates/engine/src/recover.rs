@@ -42,7 +42,7 @@ fn adopt(records: &Records, pid: i32) -> Option<String> {
     let is_ours = named.parent() == Some(&directory) && device(&log)? == directory.ancestors().find_map(device)?;
     let is_lost = is_ours && record.init == Process::of(pid) && !matches!(records.get(&record.id), Ok(Some(_)));
     // A mount in progress is not lost.
-    if !is_lost || records.maker(&record.id).is_some() || state::of(&record).is_none() {
+    if !is_lost || records.maker(&record.id).is_some() || state::of(records, &record).is_none() {
         return None;
     }
     records.restore(&record, &fs::read(&log).ok()?).ok()?;

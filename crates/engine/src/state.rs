@@ -15,6 +15,7 @@ use sys::mountinfo::{self, Entry};
 use crate::origin;
 use crate::process::Process;
 use crate::record::Record;
+use crate::records::Records;
 use crate::text;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,13 +42,14 @@ pub struct Standing {
 }
 
 /// `None`: neither mounted nor served; only the record is left.
-pub fn of(record: &Record) -> Option<State> {
-    Look::here().at(record).map(|standing| standing.state)
+pub fn of(records: &Records, record: &Record) -> Option<State> {
+    Look::here(records).at(record).map(|standing| standing.state)
 }
 
 /// A query over many mounts: reads the tables once.
 #[derive(Debug)]
-pub struct Look {
+pub struct Look<'a> {
+    records: &'a Records,
     namespace: Option<u64>,
     /// By mount id: for kernels without unique mount ids.
     table: OnceCell<HashMap<u64, Entry>>,
@@ -59,9 +61,9 @@ pub struct Look {
 /// For each mount that is asked about alone, the kernel walks over all of them; from so many on, one look at the table is cheaper.
 const ASKED_ALONE: usize = 8;
 
-impl Look {
-    pub fn here() -> Self {
-        Self { namespace: own_namespace(), table: OnceCell::new(), parents: OnceCell::new(), looks: Cell::new(0) }
+impl<'a> Look<'a> {
+    pub fn here(records: &'a Records) -> Self {
+        Self { records, namespace: own_namespace(), table: OnceCell::new(), parents: OnceCell::new(), looks: Cell::new(0) }
     }
 
     /// `None`: neither mounted nor served; only the record is left.
@@ -70,7 +72,10 @@ impl Look {
             return None;
         }
         let is_here = self.namespace == Some(record.namespace);
-        let attached = if is_here { self.attached(record) } else { in_its_namespace(record, || Self::here().attached(record)).flatten() };
+        let attached =
+            if is_here { self.attached(record) } else { in_its_namespace(record, || Self::here(self.records).attached(record)).flatten() };
+        // After the look at the table, and in our own namespace, where the run directory is.
+        let attached = attached.filter(|_| !self.records.is_superseded(record));
         let is_alive = |process: Option<Process>| process.is_some_and(|process| process.is_alive());
         let state = match (&attached, record.init) {
             (Some(_), None) => State::Serving,
@@ -131,6 +136,14 @@ struct Attached {
 /// The mount namespace of the calling thread, by inode.
 pub fn own_namespace() -> Option<u64> {
     std::fs::metadata("/proc/thread-self/ns/mnt").ok().map(|namespace| namespace.ino())
+}
+
+/// Whether the mount's id is still its own, to be asked after each look at the mount table. In another namespace, where the run directory may
+/// not be seen, it is asked once, in advance.
+pub fn ownership<'a>(records: &'a Records, record: &'a Record) -> impl Fn() -> bool + 'a {
+    let is_here = own_namespace() == Some(record.namespace);
+    let was_its = !records.is_superseded(record);
+    move || was_its && !(is_here && records.is_superseded(record))
 }
 
 /// Runs `act` in the mount namespace in which the mount was made: a systemd service may have a private one. `None`: that namespace is gone.

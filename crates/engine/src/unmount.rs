@@ -52,13 +52,14 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
         Err(Error::NotOurs { path }) => return give_up(records, path, manner, end),
         found => found?,
     };
-    let way = match Look::here().at(&record) {
+    let way = match Look::here(records).at(&record) {
         Some(Standing { elsewhere: Some(namespace), place: Some(_), .. }) if !find::is_id(target) => {
             return Err(Error::OtherNamespace { path: record.target.clone(), namespace, id: record.id });
         }
         Some(Standing { place: Some(place), .. }) => {
             let _lock = records.lock(&record.id, end);
-            state::in_its_namespace(&record, || walk_down(&record, &place, manner, end)).unwrap_or(Ok(Way::Polite))?
+            let is_ours = state::ownership(records, &record);
+            state::in_its_namespace(&record, || walk_down(&record, &place, manner, end, &is_ours)).unwrap_or(Ok(Way::Polite))?
         }
         // Unmounted already; only its client is left.
         _ => match manner {
@@ -105,17 +106,17 @@ fn ladder(manner: Manner, record: &Record) -> Vec<(Way, How, Duration)> {
     }
 }
 
-fn walk_down(record: &Record, place: &Path, manner: Manner, end: Instant) -> Result<Way, Error> {
+fn walk_down(record: &Record, place: &Path, manner: Manner, end: Instant, is_ours: &impl Fn() -> bool) -> Result<Way, Error> {
     let fail = |error: sys::Error| Error::Unmount { path: place.to_owned(), source: error.errno().into() };
     let mount = record.mount.into();
     for (way, how, patience) in ladder(manner, record) {
         if way != Way::Polite && manner != Manner::Lazy && record.init.is_some() {
             // Processes that wait for the client get an error instead.
-            let _ = sys::unmount::abort_fuse(&mount);
+            let _ = sys::unmount::abort_fuse(&mount, is_ours);
         }
-        match sys::unmount::unmount(&mount, how, end.min(Instant::now() + patience)) {
+        match sys::unmount::unmount(&mount, how, end.min(Instant::now() + patience), is_ours) {
             Ok(Outcome::Unmounted | Outcome::NotHere) => return Ok(way),
-            Ok(Outcome::Covered) => return Err(covered(record, place, manner)),
+            Ok(Outcome::Covered) => return Err(covered(record, place, manner, is_ours)),
             Err(error) if error.errno() == rustix::io::Errno::TIMEDOUT => {}
             Err(error) if manner == Manner::Polite && way == Way::Polite => return Err(fail(error)),
             Err(error) if way == Way::Lazy => return Err(fail(error)),
@@ -126,27 +127,37 @@ fn walk_down(record: &Record, place: &Path, manner: Manner, end: Instant) -> Res
 }
 
 /// Mounts of others stay. With force, our client ends nevertheless.
-fn covered(record: &Record, place: &Path, manner: Manner) -> Error {
+fn covered(record: &Record, place: &Path, manner: Manner, is_ours: &impl Fn() -> bool) -> Error {
     let describe =
         |entry: sys::mountinfo::Entry| format!("{} ({}) at {}", entry.fstype, entry.source.display(), entry.mount_point.display());
     let by = sys::mount::children_of(&record.mount.into()).unwrap_or_default().into_iter().map(describe).collect();
     let client_ended = manner == Manner::Force && record.init.is_some();
     if client_ended {
-        let _ = sys::unmount::abort_fuse(&record.mount.into());
+        let _ = sys::unmount::abort_fuse(&record.mount.into(), is_ours);
         reconcile::end_client(record);
     }
     Error::Covered { path: place.to_owned(), by, client_ended }
+}
+
+/// What is not mounted any more is over with its client. Where ids are reused, the mount table is not asked again: it may have another mount
+/// under this one's id by now.
+fn is_over(records: &Records, record: &Record) -> bool {
+    if record.mount.unique {
+        return state::of(records, record).is_none();
+    }
+    let is_alive = |process: Option<Process>| process.is_some_and(|process| process.is_alive());
+    !is_alive(if record.init.is_some() { record.init } else { record.keeper })
 }
 
 /// After the unmount the client ends by itself, and its keeper removes the record.
 fn wait_for_client(records: &Records, record: &Record, manner: Manner, end: Instant) -> Result<(), Error> {
     let patience = if manner == Manner::Force { CLIENT_END_FORCED } else { CLIENT_END };
     let deadline = end.min(Instant::now() + patience);
-    let is_gone = || matches!(records.get(&record.id), Ok(None)) || state::of(record).is_none();
+    let is_gone = || matches!(records.get(&record.id), Ok(None)) || is_over(records, record);
     while !is_gone() {
         if Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
-        } else if manner == Manner::Force && reconcile::clean_up(records, record) {
+        } else if manner == Manner::Force && reconcile::clean_up_unmounted(records, record) {
             return Ok(());
         } else {
             let pid = record.daemon().or(record.init).map_or(0, |process| process.pid);
@@ -165,5 +176,5 @@ fn wait_for_client(records: &Records, record: &Record, manner: Manner, end: Inst
 }
 
 fn clean_up(records: &Records, record: &Record) -> Result<(), Error> {
-    if reconcile::clean_up(records, record) { Ok(()) } else { Err(Error::UnmountHangs { path: record.target.clone() }) }
+    if reconcile::clean_up_unmounted(records, record) { Ok(()) } else { Err(Error::UnmountHangs { path: record.target.clone() }) }
 }

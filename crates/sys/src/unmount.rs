@@ -47,9 +47,12 @@ pub enum Outcome {
 }
 
 /// Unmounts this mount in the calling thread's mount namespace. ETIMEDOUT: the deadline passed.
-pub fn unmount(mount: &Identity, how: How, deadline: Instant) -> Result<Outcome> {
+///
+/// `is_ours`: whether what has just been seen in the mount table was the caller's mount, and not another one that the
+/// kernel has given the same ids to (before 6.8).
+pub fn unmount(mount: &Identity, how: How, deadline: Instant, is_ours: impl Fn() -> bool) -> Result<Outcome> {
     loop {
-        let Some(attachment) = mount::attachment_of(mount)? else { return Ok(Outcome::NotHere) };
+        let Some(attachment) = mount::attachment_of(mount)?.filter(|_| is_ours()) else { return Ok(Outcome::NotHere) };
         if mount::has_children(mount)? {
             return Ok(Outcome::Covered);
         }
@@ -62,9 +65,9 @@ pub fn unmount(mount: &Identity, how: How, deadline: Instant) -> Result<Outcome>
             continue;
         }
         let outcome = match how {
-            How::IfUnused => expire(mount, &attachment, &point, deadline)?,
-            How::Forced => Some(at_once(mount, &point, UnmountFlags::FORCE, deadline)?),
-            How::Detached => Some(at_once(mount, &point, UnmountFlags::DETACH, deadline)?),
+            How::IfUnused => expire(mount, &attachment, &point, deadline, &is_ours)?,
+            How::Forced => Some(at_once(mount, &point, UnmountFlags::FORCE, deadline, &is_ours)?),
+            How::Detached => Some(at_once(mount, &point, UnmountFlags::DETACH, deadline, &is_ours)?),
         };
         if let Some(outcome) = outcome {
             return Ok(outcome);
@@ -77,13 +80,19 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// Marks it, and unmounts it if it is still marked. Before every call ours was seen to be the topmost mount. `None`: it
 /// was moved meanwhile.
-fn expire(mount: &Identity, attachment: &Attachment, point: &Point, deadline: Instant) -> Result<Option<Outcome>> {
+fn expire(
+    mount: &Identity,
+    attachment: &Attachment,
+    point: &Point,
+    deadline: Instant,
+    is_ours: &impl Fn() -> bool,
+) -> Result<Option<Outcome>> {
     for tries in 0.. {
         if tries > 1 {
             std::thread::sleep(PAUSE);
         }
         let answer = point.unmount(UnmountFlags::EXPIRE, deadline);
-        match (&answer, mount::attachment_of(mount)?) {
+        match (&answer, mount::attachment_of(mount)?.filter(|_| is_ours())) {
             (Bounded::Done(()), _) => return Ok(Some(Outcome::Unmounted)),
             // Already detached from the tree, but writing back its data to the server blocks.
             (Bounded::TimedOut, None) => return Ok(Some(Outcome::Unmounted)),
@@ -106,12 +115,15 @@ fn expire(mount: &Identity, attachment: &Attachment, point: &Point, deadline: In
     Err(Error::new(point.text(UnmountFlags::EXPIRE), Errno::BUSY))
 }
 
-fn at_once(mount: &Identity, point: &Point, flags: UnmountFlags, deadline: Instant) -> Result<Outcome> {
+fn at_once(mount: &Identity, point: &Point, flags: UnmountFlags, deadline: Instant, is_ours: &impl Fn() -> bool) -> Result<Outcome> {
     if mount::has_children(mount)? {
         return Ok(Outcome::Covered);
     }
+    if !is_ours() {
+        return Ok(Outcome::NotHere);
+    }
     let answer = point.unmount(flags, deadline);
-    match (answer, mount::attachment_of(mount)?) {
+    match (answer, mount::attachment_of(mount)?.filter(|_| is_ours())) {
         (Bounded::Done(()) | Bounded::TimedOut, None) => Ok(Outcome::Unmounted),
         (Bounded::Failed(_), None) => Ok(Outcome::NotHere),
         (Bounded::Failed(error), Some(_)) => Err(error),
@@ -155,9 +167,10 @@ impl Point {
     }
 }
 
-/// Aborts a mount's FUSE connection: every pending request fails, none hangs. False: the mount is gone.
-pub fn abort_fuse(mount: &Identity) -> Result<bool> {
-    let is_attached = || Ok::<_, Error>(mount::attachment_of(mount)?.is_some());
+/// Aborts a mount's FUSE connection: every pending request fails, none hangs. False: the mount is gone. `is_ours`: as
+/// for [`unmount`].
+pub fn abort_fuse(mount: &Identity, is_ours: impl Fn() -> bool) -> Result<bool> {
+    let is_attached = || Ok::<_, Error>(mount::attachment_of(mount)?.is_some_and(|_| is_ours()));
     // The device number belongs to the mount as long as that exists. It exists before and after the open, so also
     // during it, and the opened file keeps referring to this connection.
     if !is_attached()? {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, DirEntryExt};
+use std::os::unix::fs::{DirBuilderExt as _, DirEntryExt, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -19,8 +19,12 @@ pub struct Unreadable {
 impl Records {
     /// Removes leftovers of records that are gone.
     pub fn remove_strays(&self) -> Result<(), Error> {
-        for left in self.stray_logs()?.into_iter().chain(self.stray_entries()?) {
-            let _ = fs::remove_file(left);
+        for log in self.stray_logs()? {
+            let _ = fs::remove_file(log);
+        }
+        for entry in self.stray_entries()? {
+            let is_it = |file: &Path| fs::symlink_metadata(file).is_ok_and(|now| now.ino() == entry.ino());
+            self.remove_entry(&entry.path(), &format!("stray-{}", std::process::id()), is_it);
         }
         self.remove_empty_directories();
         Ok(())
@@ -38,7 +42,7 @@ impl Records {
     }
 
     /// Index entries whose record is gone: they are hard links to it.
-    fn stray_entries(&self) -> Result<Vec<PathBuf>, Error> {
+    fn stray_entries(&self) -> Result<Vec<fs::DirEntry>, Error> {
         let files = |directory: &Path| match fs::read_dir(directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             entries => entries.and_then(|entries| entries.collect::<io::Result<Vec<_>>>()).map_err(|error| self.error(error)),
@@ -46,7 +50,7 @@ impl Records {
         // The index first: a record is written before it is indexed.
         let index = files(&self.directory.join("by-mount"))?;
         let records: HashSet<_> = files(&self.directory)?.iter().map(DirEntryExt::ino).collect();
-        Ok(index.iter().filter(|entry| !records.contains(&entry.ino())).map(fs::DirEntry::path).collect())
+        Ok(index.into_iter().filter(|entry| !records.contains(&entry.ino())).collect())
     }
 
     /// Moves an unreadable record out of the way, for inspection.
