@@ -28,6 +28,8 @@ pub struct Report {
     pub adopted: Vec<String>,
     /// Files in the place of records that could not be read.
     pub set_aside: Vec<PathBuf>,
+    /// Mounts of which nothing was left but an empty cgroup: removed.
+    pub cgroups: Vec<String>,
 }
 
 /// Repairs everything.
@@ -51,6 +53,7 @@ pub fn all(records: &Records, images: &Store) -> Result<Report, Error> {
     report.set_aside = scan.unreadable.iter().filter_map(|unreadable| records.set_aside(unreadable).ok()).collect();
     report.adopted = recover::lost(records, &scan.records);
     records.remove_strays()?;
+    report.cgroups = remove_unused_cgroups(records);
     services::reconcile(records);
     Ok(report)
 }
@@ -220,6 +223,19 @@ fn detach(records: &Records, record: &Record) -> bool {
     });
     // `None`: its namespace is gone, and the mount with it.
     detached.unwrap_or(true)
+}
+
+/// A mount that is being made has an empty cgroup for a moment: a fraction of a second unless its launching process is stopped.
+const UNUSED_FOR: Duration = Duration::from_secs(10);
+
+/// Removes the cgroups of mounts that were killed while they began, and whose files are lost: nothing else names them. Also those of other
+/// run directories, which cannot be known here: they are empty, and a mount that needs one after all makes it again (`Cgroup::admit`).
+fn remove_unused_cgroups(records: &Records) -> Vec<String> {
+    let is_lost = |id: &str| {
+        let nobody = record::ids_of(id).is_some_and(|ids| !members::is_anybody(ids));
+        nobody && !records.is_unfinished(id) && matches!(records.get(id), Ok(None))
+    };
+    Cgroup::unused_for(UNUSED_FOR).into_iter().filter(|(id, cgroup)| is_lost(id) && cgroup.remove()).map(|(id, _)| id).collect()
 }
 
 /// A cgroup can be removed only after its last process is gone, which takes a moment.

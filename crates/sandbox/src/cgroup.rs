@@ -2,6 +2,8 @@
 //! a pid, and changes files of the cgroup filesystems. Runs in the launching process, and in the process that cleans
 //! up.
 
+mod unused;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
@@ -25,10 +27,13 @@ pub struct Limits {
 }
 
 /// A client's cgroups: one directory with cgroup v2, one per controller with v1. [`Cgroup::remove`] removes them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cgroup {
     directories: Vec<PathBuf>,
+    /// Needed only until the client is in it.
+    #[serde(skip)]
+    limits: Limits,
 }
 
 /// All cgroups are below a directory of this name, which is removed with the last of them.
@@ -71,12 +76,11 @@ impl Limits {
 impl Cgroup {
     /// Creates the cgroups of the client `id`.
     pub fn create(id: &str, limits: &Limits) -> Result<Self, Error> {
-        let mut cgroup = Self::default();
+        let mut cgroup = Self { limits: *limits, ..Self::default() };
         if limits.is_none() {
             return Ok(cgroup);
         }
-        let hierarchies = hierarchies();
-        let made = cgroup.fill(id, limits, &hierarchies);
+        let made = repeated(|| cgroup.fill(id, limits, &hierarchies()));
         if made.is_err() {
             cgroup.remove();
         }
@@ -87,7 +91,7 @@ impl Cgroup {
     pub fn find(id: &str) -> Self {
         // Including those that do not exist: their parent may, if its creator was killed right after creating it.
         let directories = hierarchies().into_iter().map(|hierarchy| hierarchy.mount_point.join(PARENT).join(id));
-        Self { directories: directories.collect() }
+        Self { directories: directories.collect(), limits: Limits::default() }
     }
 
     fn fill(&mut self, id: &str, limits: &Limits, hierarchies: &[Hierarchy]) -> Result<(), Error> {
@@ -108,8 +112,8 @@ impl Cgroup {
                 enable(&hierarchy.mount_point, setting.controller).map_err(limit(&hierarchy.mount_point))?;
                 enable(&parent, setting.controller).map_err(limit(&parent))?;
             }
+            make_directory(&directory).map_err(limit(&directory))?;
             if !self.directories.contains(&directory) {
-                make_directory(&directory).map_err(limit(&directory))?;
                 self.directories.push(directory.clone());
             }
             let (name, value) = if hierarchy.is_v2 { (setting.v2, setting.value_v2) } else { (setting.v1, setting.value_v1) };
@@ -119,8 +123,20 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Moves a process into the cgroups. Everything it starts from now on is in them, too.
+    /// Moves a process into the cgroups. Everything it starts from now on is in them, too. Cgroups that are gone are made again: somebody
+    /// may have taken them for unused, as they were.
     pub fn admit(&self, pid: Pid) -> Result<(), Error> {
+        repeated(|| match self.put_in(pid) {
+            Err(error) if is_missing(&error) => {
+                let id = self.directories.first().and_then(|directory| directory.file_name()?.to_str()).unwrap_or_default();
+                Self::create(id, &self.limits)?;
+                Err(error)
+            }
+            result => result,
+        })
+    }
+
+    fn put_in(&self, pid: Pid) -> Result<(), Error> {
         let admit = |directory: &PathBuf| {
             let path = directory.join("cgroup.procs");
             fs::write(&path, pid.as_raw_nonzero().to_string()).map_err(|source| Error::Limit { path, source })
@@ -141,6 +157,23 @@ impl Cgroup {
         }
         all_gone
     }
+}
+
+/// Clean-up of other clients removes empty directories at any time, so steps that lose a race against it are repeated.
+fn repeated(mut step: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    const TRIES: u32 = 20;
+    for _ in 1..TRIES {
+        match step() {
+            Err(error) if is_missing(&error) => {}
+            result => return result,
+        }
+    }
+    step()
+}
+
+/// ENODEV: removed after it was opened.
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Limit { source, .. } if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)))
 }
 
 /// Runs `work`, and everything it starts, outside the cgroups of this program's caller: when systemd stops a service,
