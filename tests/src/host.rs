@@ -89,6 +89,11 @@ impl Host {
         self.before.borrow().what_is_left(Path::new(RUN))
     }
 
+    /// The same; `step` is done before each look, as long as something is left.
+    pub fn what_is_left_after(&self, step: impl FnMut()) -> Option<String> {
+        self.before.borrow().what_is_left_after(Path::new(RUN), step)
+    }
+
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         Path::new(HOME).join(name)
     }

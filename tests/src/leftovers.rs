@@ -31,9 +31,15 @@ impl Before {
     }
 
     pub(crate) fn what_is_left(&self, run_directory: &Path) -> Option<String> {
+        self.what_is_left_after(run_directory, || {})
+    }
+
+    /// `step` is done before each look.
+    pub(crate) fn what_is_left_after(&self, run_directory: &Path, mut step: impl FnMut()) -> Option<String> {
         // Once all was gone, it is gone: what other tests do at the same moment may look like a leftover for an instant.
         let mut left = self.leftovers(run_directory);
         wait::within(GONE_WITHIN, || {
+            step();
             left = self.leftovers(run_directory);
             left.is_empty().then_some(())
         });

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use shorefast_tests::resources::Resources;
@@ -10,6 +11,8 @@ use shorefast_tests::{Host, mountinfo, processes};
 use crate::chaos::scene::Scene;
 use crate::chaos::storm::{COVERED, GARBAGE};
 use crate::chaos::story::{clear, program};
+
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// `is_shaken`: records were lost on purpose, so Shorefast may not know a mount any more.
 pub(crate) fn check(host: &Host, scene: &Scene, targets: &[PathBuf], is_shaken: bool) {
@@ -33,7 +36,15 @@ pub(crate) fn check(host: &Host, scene: &Scene, targets: &[PathBuf], is_shaken: 
         forget_meddling(&scene.run);
     }
     scene.check_manners(&scene.call(&["list"]));
-    if let Some(left) = host.what_is_left() {
+    // What no record names is removed once it is old enough to be nobody's, by whoever reconciles then.
+    let mut last = Instant::now();
+    let again = || {
+        if is_shaken && last.elapsed() > AGAIN {
+            scene.check_manners(&scene.call(&["reconcile"]));
+            last = Instant::now();
+        }
+    };
+    if let Some(left) = host.what_is_left_after(again) {
         scene.finding(format!("left behind:\n{left}"));
     }
     let used = Resources::now();
