@@ -1573,7 +1573,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__mount)
-            opts="-t -o -h --type --options --secret-file --secret-fd --client --client-file --image --container --mode --over --offline --dry-run --unit --timeout --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            opts="-t -o -h --type --options --secret-file --secret-fd --client --client-file --image --container --mode --over --offline --dry-run --unit --timeout --image-timeout --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1624,6 +1624,10 @@ _shorefast() {
                     return 0
                     ;;
                 --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --image-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -60,6 +60,7 @@ exec\t''
 host\t''
 auto\t''"
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l timeout -d 'Give up after this time, such as 30s or 2m' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l image-timeout -d 'Give up getting the image after this time, such as 5m; default: no limit. --timeout counts from when the image is there' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F

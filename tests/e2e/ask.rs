@@ -166,6 +166,13 @@ fn an_image_that_does_not_arrive_is_given_up_by_the_callers_deadline() {
     assert_eq!(failure.kind, Kind::Deadline, "{failure:?}");
     assert!(failure.message.contains("the image has not arrived"), "{failure:?}");
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    // The same by the command line.
+    let (client, image) = (Client::named("tmpfs"), format!("docker://{registry}/client:latest"));
+    let (definition, target) = (client.definition.display().to_string(), host.path("target").display().to_string());
+    let started = Instant::now();
+    host.shorefast(&["mount", "--client-file", &definition, "--image", &image, "--image-timeout", "500ms", "none", &target])
+        .says("the image has not arrived");
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     host.shorefast(&["reconcile"]).succeeds();
     host.assert_nothing_left();
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context};
 use shorefast_engine::records::Records;
@@ -16,13 +16,13 @@ use shorefast_image::store::Network;
 use crate::front::client::{self as client_front, ClientArguments};
 use crate::front::demo::{self, DemoArguments, Surroundings};
 use crate::front::doctor::{self, DoctorArguments};
-use crate::front::fast_args;
 use crate::front::image::{self, ImageArguments};
 use crate::front::install::{self, InstallArguments, UninstallArguments};
 use crate::front::mount_unit;
-use crate::front::mount_words::MountArguments;
+use crate::front::mount_words::{self, MountArguments};
 use crate::front::places::{self, Places};
 use crate::front::show;
+use crate::front::spelling::Problem;
 use crate::report;
 use crate::report::print;
 
@@ -94,19 +94,36 @@ struct UmountArguments {
 }
 
 pub fn run(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
-    // First of all: the sandbox is set up on another CPU while arguments are parsed here.
-    let mounter = mounts(&arguments).then(Mounter::prepare);
-    run_on(arguments, mounter)
+    match called(&arguments) {
+        Called::Mount => {
+            // First of all: the sandbox is set up on another CPU while arguments are parsed here.
+            let mounter = Mounter::prepare();
+            read_and_mount(&arguments, Some(mounter))
+        }
+        Called::Show => read_and_mount(&arguments, None),
+        Called::Other => run_other(arguments),
+    }
 }
 
 /// Separate from `run`: until the sandbox is started, touch no more of the stack than needed.
 #[inline(never)]
-fn run_on(arguments: Vec<OsString>, mounter: Option<Mounter>) -> Result<ExitCode, Error> {
-    if mounter.is_some()
-        && let Some((places, arguments)) = fast_args::mount(&arguments)
-    {
-        return mount(arguments, &places, mounter);
+fn read_and_mount(arguments: &[OsString], mounter: Option<Mounter>) -> Result<ExitCode, Error> {
+    match mount_words::read(arguments.get(1..).unwrap_or_default()) {
+        Ok((places, arguments)) => mount(arguments, &places, mounter),
+        Err(problem) => Ok(report_problem(problem)),
     }
+}
+
+#[inline(never)]
+fn report_problem(problem: Problem) -> ExitCode {
+    let mut cli = Cli::command();
+    cli.build();
+    let mount = cli.find_subcommand("mount").expect("it is in the definition").clone();
+    problem.report(mount.no_binary_name(true))
+}
+
+#[inline(never)]
+fn run_other(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -118,7 +135,7 @@ fn run_on(arguments: Vec<OsString>, mounter: Option<Mounter>) -> Result<ExitCode
     let records = Records::at(&cli.places.run_dir);
     let store = cli.places.store();
     match cli.command {
-        Command::Mount(arguments) => return mount(arguments, &cli.places, mounter),
+        Command::Mount(_) => unreachable!("the words of a mount are read by front::mount_words"),
         Command::Image(arguments) => return image::run(arguments, &store, &records),
         Command::Client(arguments) => return client_front::run(arguments, &cli.places),
         Command::Demo(arguments) => {
@@ -139,11 +156,18 @@ fn run_on(arguments: Vec<OsString>, mounter: Option<Mounter>) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the command is `mount`, and one that really mounts. A good guess is enough: a sandbox that is not needed is discarded.
-fn mounts(arguments: &[OsString]) -> bool {
+#[derive(Debug, PartialEq, Eq)]
+enum Called {
+    Mount,
+    /// A mount that only shows something. A good guess is enough: a sandbox that is not needed is discarded.
+    Show,
+    Other,
+}
+
+fn called(arguments: &[OsString]) -> Called {
     let mut words = arguments.iter().skip(1);
     let command = loop {
-        let Some(word) = words.next() else { return false };
+        let Some(word) = words.next() else { return Called::Other };
         match word.as_encoded_bytes().strip_prefix(b"--") {
             // Options before the command all take a value.
             Some(option) if option.contains(&b'=') => {}
@@ -152,7 +176,11 @@ fn mounts(arguments: &[OsString]) -> bool {
         }
     };
     let says = |word: &OsString| ["--dry-run", "--unit", "--help", "-h"].iter().any(|only| word == only);
-    command == "mount" && !arguments.iter().any(says)
+    match command == "mount" {
+        true if arguments.iter().any(says) => Called::Show,
+        true => Called::Mount,
+        false => Called::Other,
+    }
 }
 
 fn mount(arguments: MountArguments, places: &Places, mounter: Option<Mounter>) -> Result<ExitCode, Error> {
@@ -170,6 +198,7 @@ fn mount(arguments: MountArguments, places: &Places, mounter: Option<Mounter>) -
         mode: arguments.mode,
         existing: if arguments.over { Existing::Cover } else { Existing::Refuse },
         timeout: arguments.timeout.limit(),
+        image_timeout: arguments.image_timeout.map(Into::into),
         ..Request::new(arguments.source, arguments.target)
     };
     if arguments.unit {
@@ -229,81 +258,53 @@ fn require_root() -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
+
+    fn words(line: &[&str]) -> Vec<OsString> {
+        line.iter().map(OsString::from).collect()
+    }
 
     #[test]
     fn mount_is_found_where_a_command_can_be() {
-        let rows: &[(&[&str], bool)] = &[
-            (&["shorefast", "mount", "a", "b"], true),
-            (&["shorefast", "--root", "/r", "mount", "a", "b"], true),
-            (&["shorefast", "--root=/r", "mount", "a", "b"], true),
-            (&["shorefast", "--root", "mount", "mount", "a", "b"], true),
-            (&["shorefast", "--root", "mount", "list"], false),
-            (&["shorefast", "umount", "mount", "b"], false),
-            (&["shorefast", "-h", "mount"], false),
-            (&["shorefast", "mount", "--dry-run", "a", "b"], false),
-            (&["shorefast", "--root"], false),
-            (&["shorefast"], false),
+        let rows: &[(&[&str], Called)] = &[
+            (&["shorefast", "mount", "a", "b"], Called::Mount),
+            (&["shorefast", "--root", "/r", "mount", "a", "b"], Called::Mount),
+            (&["shorefast", "--root=/r", "mount", "a", "b"], Called::Mount),
+            (&["shorefast", "--root", "mount", "mount", "a", "b"], Called::Mount),
+            (&["shorefast", "--root", "mount", "list"], Called::Other),
+            (&["shorefast", "umount", "mount", "b"], Called::Other),
+            (&["shorefast", "-h", "mount"], Called::Other),
+            (&["shorefast", "mount", "--dry-run", "a", "b"], Called::Show),
+            (&["shorefast", "mount", "--help"], Called::Show),
+            (&["shorefast", "--root"], Called::Other),
+            (&["shorefast"], Called::Other),
         ];
-        for (words, expected) in rows {
-            let words: Vec<_> = words.iter().map(OsString::from).collect();
-            assert_eq!(mounts(&words), *expected, "{words:?}");
+        for (line, expected) in rows {
+            assert_eq!(called(&words(line)), *expected, "{line:?}");
         }
     }
 
     #[test]
-    fn the_short_way_knows_every_variable() {
+    fn help_and_parser_know_the_same_options_variables_and_conflicts() {
         let mut cli = Cli::command();
         cli.build();
-        let mount = cli.find_subcommand("mount").unwrap();
-        let mut variables: Vec<_> = mount.get_arguments().filter_map(|argument| argument.get_env()).collect();
-        // This one is removed before anything is parsed.
-        variables.retain(|name| *name != crate::front::enter_host::VARIABLE);
-        variables.sort();
-        assert_eq!(variables, fast_args::VARIABLES);
+        mount_words::compare_with(cli.find_subcommand("mount").unwrap());
     }
 
+    /// Whatever the parser finds is never left to clap, which would know `mount`, too.
     #[test]
-    fn the_short_way_reads_what_the_long_way_reads() {
-        // Whether the fast parser accepts it, and the arguments.
-        let rows: &[(bool, &[&str])] = &[
-            (true, &["mount", "a", "b"]),
-            (true, &["mount", "-t", "nfs", "-o", "ro,vers=3", "-o", "soft", "h:/", "/mnt"]),
-            (true, &["--root", "/r", "--run-dir=/x", "mount", "-tnfs", "-oro", "h:/", "/mnt"]),
-            (true, &["mount", "-t=nfs", "a", "--options=ro", "--", "-b"]),
-            (true, &["mount", "--type=nfs", "--", "-a", "b"]),
-            (true, &["mount", "-o", "a=b", "-", "b"]),
-            (true, &["mount", "--timeout", "5s", "--", "-a", "mount"]),
-            (true, &["mount", "--image", "dir:/i", "--client-file=/c.toml", "a", "b"]),
-            (false, &["mount", "--client-file=/c.toml", "--client", "c", "a", "b"]),
-            (false, &["mount", "--client-image", "nfs=dir:/i", "--", "-a", "mount"]),
-            (false, &["mount", "--timeout", "0", "a", "b"]),
-            (false, &["mount", "--timeout=1s", "--timeout=1s", "a", "b"]),
-            (false, &["mount", "a"]),
-            (false, &["mount", "a", "b", "c"]),
-            (false, &["mount", "a", ""]),
-            (false, &["mount", "-t", "nfs", "-t", "cifs", "a", "b"]),
-            (false, &["mount", "-t", "-o", "a", "b"]),
-            (false, &["mount", "-t", "", "a", "b"]),
-            (false, &["mount", "-xo", "a", "b"]),
-            (false, &["mount", "--offline", "a", "b"]),
-            (false, &["mount", "--nosuch", "a", "b"]),
-            (true, &["mount", "--root", "/r", "a", "b"]),
-            (false, &["--root", "", "mount", "a", "b"]),
-            (false, &["--root", "/r", "--root", "/s", "mount", "a", "b"]),
-            (false, &["--image", "dir:/i", "mount", "a", "b"]),
-            (false, &["-t", "nfs", "mount", "a", "b"]),
-            (false, &["list", "a", "b"]),
+    fn clap_finds_a_mount_only_where_the_parser_does() {
+        let lines: &[&[&str]] = &[
+            &["shorefast", "--", "mount", "a", "b"],
+            &["shorefast", "--root", "/r", "--", "mount", "a", "b"],
+            &["shorefast", "--root", "", "mount", "a", "b"],
+            &["shorefast", "--root=", "mount", "a", "b"],
+            &["shorefast", "--version", "mount", "a", "b"],
+            &["shorefast", "-t", "nfs", "mount", "a", "b"],
+            &["shorefast", "--client-image", "a=b", "--clients", "/x", "mount", "a", "b"],
         ];
-        for (is_short, words) in rows {
-            let words: Vec<_> = ["shorefast"].iter().chain(*words).map(OsString::from).collect();
-            let short = fast_args::mount(&words).map(|(places, arguments)| format!("{places:?} {arguments:?}"));
-            let long = Cli::try_parse_from(&words).ok().and_then(|cli| match cli.command {
-                Command::Mount(arguments) => Some(format!("{:?} {arguments:?}", cli.places)),
-                _ => None,
-            });
-            assert_eq!(short.is_some(), *is_short, "{words:?}");
-            assert!(short.is_none() || short == long, "{words:?}: {short:?}, {long:?}");
+        for line in lines {
+            let is_mount = Cli::try_parse_from(*line).is_ok_and(|cli| matches!(cli.command, Command::Mount(_)));
+            assert!(!is_mount || called(&words(line)) != Called::Other, "{line:?}");
         }
     }
 }

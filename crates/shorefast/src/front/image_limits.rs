@@ -23,6 +23,12 @@ impl Default for LimitArguments {
 }
 
 impl LimitArguments {
+    /// `None`: the default.
+    pub fn with(size: Option<u64>, entries: Option<u64>) -> Self {
+        let usual = Self::default();
+        Self { max_image_size: size.unwrap_or(usual.max_image_size), max_image_entries: entries.unwrap_or(usual.max_image_entries) }
+    }
+
     pub fn limits(&self) -> Limits {
         Limits { bytes: self.max_image_size, entries: self.max_image_entries, ..Limits::default() }
     }

@@ -8,8 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser};
-use lexopt::Arg::{Short, Value};
+use clap::{CommandFactory as _, Parser};
 use shorefast_engine::configuration::Configuration;
 use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context};
@@ -17,13 +16,15 @@ use shorefast_engine::request::{HelperFlag, Request};
 use shorefast_engine::{Error, client};
 use shorefast_image::store::Network;
 
-use crate::front::fast_args;
 use crate::front::places::{self, Places};
+use crate::front::spelling::{Problem, Spelling};
 use crate::front::timeout::Timeout;
+use crate::front::words::{Reader, Repeated, Word};
 use crate::report;
 
+// clap's definition is for help; `Words::read` parses.
 #[derive(Debug, Default, Parser)]
-#[command(no_binary_name = true, args_override_self = true, version)]
+#[command(no_binary_name = true, version)]
 struct Words {
     #[command(flatten)]
     places: Places,
@@ -62,48 +63,69 @@ struct Words {
     target: PathBuf,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HelperOption {
+    Options,
+    Type,
+    Fake,
+    Verbose,
+    Namespace,
+    ReadOnly,
+    ReadWrite,
+    Sloppy,
+    NoMtab,
+}
+
+const OPTIONS: &[Spelling<HelperOption>] = &[
+    Spelling::values(HelperOption::Options, Some('o'), None),
+    Spelling::value(HelperOption::Type, Some('t'), None),
+    Spelling::flag(HelperOption::Fake, Some('f'), None),
+    Spelling::flag(HelperOption::Verbose, Some('v'), None),
+    Spelling::value(HelperOption::Namespace, Some('N'), None),
+    Spelling::flag(HelperOption::ReadOnly, Some('r'), None),
+    Spelling::flag(HelperOption::ReadWrite, Some('w'), None),
+    Spelling::flag(HelperOption::Sloppy, Some('s'), None),
+    Spelling::flag(HelperOption::NoMtab, Some('n'), None),
+];
+
 #[inline(never)]
 pub fn run(named: &str, arguments: &[OsString]) -> ExitCode {
-    if let Some(words) = Words::usual(&arguments[1..]) {
-        return words.carry_out(named);
-    }
-    let name = format!("mount.{named}");
-    let usage = format!("{name} SOURCE TARGET [-sfnvrw] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]");
-    let command = Words::command().name(name.clone()).override_usage(usage);
-    let words = command.try_get_matches_from(&arguments[1..]).and_then(|matches| Words::from_arg_matches(&matches));
-    match words {
+    match Words::read(&arguments[1..]) {
         Ok(words) => words.carry_out(named),
-        Err(error) => {
-            let _ = error.print();
-            ExitCode::from(u8::from(error.use_stderr()))
+        Err(problem) => {
+            let name = format!("mount.{named}");
+            let usage = format!("{name} SOURCE TARGET [-sfnvrw] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]");
+            problem.report(Words::command().name(name).override_usage(usage))
         }
     }
 }
 
 impl Words {
-    /// Parses mount(8)'s usual arguments; the rest is left to clap ([`usual`]).
-    fn usual(arguments: &[OsString]) -> Option<Self> {
-        if fast_args::is_said_elsewhere() {
-            return None;
-        }
+    fn read(arguments: &[OsString]) -> Result<Self, Problem> {
         let (mut words, mut operands) = (Self::default(), Vec::new());
-        let mut reader = lexopt::Parser::from_args(arguments);
-        while let Some(argument) = reader.next().ok()? {
-            match argument {
-                Short('o') => words.options.push(fast_args::value(&mut reader)?.into_string().ok()?),
-                Short('t') => words.fstype = Some(fast_args::value(&mut reader)?.into_string().ok()?),
-                Short('f') => words.fake = true,
-                Short('n') => words.no_mtab = true,
-                Short('r') => words.read_only = true,
-                Short('s') => words.sloppy = true,
-                Short('v') => words.verbose = true,
-                Short('w') => words.read_write = true,
-                Value(operand) if !operand.is_empty() => operands.push(operand),
-                _ => return None,
+        let mut reader = Reader::new(arguments, OPTIONS, Repeated::LastCounts);
+        while let Some(word) = reader.next_word()? {
+            match word {
+                Word::Operand(operand) => operands.push(operand),
+                Word::Valued(HelperOption::Options, value) => words.options.push(value.text()?),
+                Word::Valued(HelperOption::Type, value) => words.fstype = Some(value.text()?),
+                Word::Valued(HelperOption::Namespace, value) => words.namespace = Some(value.path()?),
+                Word::Flag(HelperOption::Fake) => words.fake = true,
+                Word::Flag(HelperOption::NoMtab) => words.no_mtab = true,
+                Word::Flag(HelperOption::ReadOnly) => words.read_only = true,
+                Word::Flag(HelperOption::Sloppy) => words.sloppy = true,
+                Word::Flag(HelperOption::Verbose) => words.verbose = true,
+                Word::Flag(HelperOption::ReadWrite) => words.read_write = true,
+                Word::Flag(option) | Word::Valued(option, _) => unreachable!("{option:?} is in the table as it is matched"),
             }
         }
-        let [source, target] = <[OsString; 2]>::try_from(operands).ok()?;
-        Some(Self { source, target: target.into(), ..words })
+        let operands = <[OsString; 2]>::try_from(operands);
+        let [source, target] = operands.map_err(|_| Problem::Wrong("one source and one target are needed".to_owned()))?;
+        if target.is_empty() {
+            return Err(Problem::Wrong("the target is empty".to_owned()));
+        }
+        let (places, timeout) = reader.finish()?;
+        Ok(Self { places, timeout, source, target: target.into(), ..words })
     }
 
     fn carry_out(self, named: &str) -> ExitCode {
@@ -171,34 +193,32 @@ mod tests {
         }
     }
 
+    fn read(line: &str) -> Result<Words, Problem> {
+        Words::read(&line.split_ascii_whitespace().map(OsString::from).collect::<Vec<_>>())
+    }
+
     #[test]
     fn words_come_in_any_order() {
         for line in ["host:/v /mnt -s -n -o a=b,c -v", "-sn -oa=b,c -v host:/v /mnt", "-v host:/v -o a=b -o c -n /mnt -s"] {
-            let words = Words::try_parse_from(line.split(' ')).unwrap();
+            let words = read(line).unwrap();
             assert_eq!((words.options.join(","), words.source, words.target), ("a=b,c".into(), "host:/v".into(), "/mnt".into()), "{line}");
             assert!(words.verbose && words.sloppy && words.no_mtab && !words.fake);
         }
-        for line in ["", "host:/v", "-o", "a b c", "a b -x"] {
-            assert!(Words::try_parse_from(line.split(' ').filter(|word| !word.is_empty())).is_err(), "{line}");
+        let words = read("-t fuse.x -N /proc/self/fd/3 -vv -rwf -- -a /mnt -t fuse.y --root").unwrap_err();
+        assert_eq!(words, Problem::Wrong("one source and one target are needed".to_owned()));
+        let words = read("-t fuse.x -N /proc/self/fd/3 -vv -rwf -t fuse.y --root /r -- -a /mnt").unwrap();
+        assert_eq!(
+            (words.fstype.as_deref(), words.namespace, words.places.root),
+            (Some("fuse.y"), Some("/proc/self/fd/3".into()), "/r".into())
+        );
+        assert!(words.read_only && words.read_write && words.fake);
+        for line in ["", "host:/v", "-o", "a b c", "a b -x", "a b -o -v"] {
+            assert!(matches!(read(line), Err(Problem::Wrong(_))), "{line}");
         }
     }
 
     #[test]
-    fn the_short_way_reads_what_the_long_way_reads() {
-        let rows = [
-            (true, "host:/v /mnt -o rw"),
-            (true, "host:/v /mnt -s -n -o a=b,c -v"),
-            (true, "-sn -oa=b,c -vv host:/v -w /mnt"),
-            (true, "-o a -o b -f -r -- -a /mnt"),
-            (true, "x /mnt -t fuse.x -t fuse.y"),
-            (false, "host:/v /mnt -N /proc/self/fd/3"),
-            (false, "--root /r host:/v /mnt"),
-            (false, "host:/v /mnt -V"),
-            (false, "host:/v /mnt -o -v"),
-            (false, "host:/v"),
-            (false, "a b c"),
-            (false, ""),
-        ];
-        fast_args::reads_what_clap_reads(Words::usual, &rows);
+    fn help_and_parser_know_the_same_options() {
+        crate::front::words::knows_what_clap_knows(OPTIONS, &Words::command());
     }
 }

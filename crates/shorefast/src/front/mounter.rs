@@ -8,8 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use clap::Parser;
-use lexopt::Arg::{Short, Value};
+use clap::{CommandFactory as _, Parser};
 use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context};
 use shorefast_engine::request::Request;
@@ -17,14 +16,16 @@ use shorefast_engine::{Error, Kind, client};
 use shorefast_image::store::Network;
 use shorefast_sandbox::cgroup;
 
-use crate::front::fast_args;
 use crate::front::places::{self, Places};
+use crate::front::spelling::{Problem, Spelling};
 use crate::front::timeout::Timeout;
+use crate::front::words::{Reader, Repeated, Word};
 use crate::report;
 
 /// kubelet's arguments after the word `mount`.
+// clap's definition is for help; `Words::read` parses.
 #[derive(Debug, Default, Parser)]
-#[command(name = "mounter mount", no_binary_name = true, args_override_self = true, override_usage = USAGE)]
+#[command(name = "mounter mount", no_binary_name = true, override_usage = USAGE)]
 struct Words {
     #[command(flatten)]
     places: Places,
@@ -50,6 +51,23 @@ struct Words {
 
 const USAGE: &str = "mounter mount -t TYPE [-o OPTIONS] SOURCE TARGET";
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MounterOption {
+    Type,
+    Options,
+    ReadOnly,
+    NoCanonicalize,
+    NoMtab,
+}
+
+const OPTIONS: &[Spelling<MounterOption>] = &[
+    Spelling::value(MounterOption::Type, Some('t'), Some("types")),
+    Spelling::values(MounterOption::Options, Some('o'), Some("options")),
+    Spelling::flag(MounterOption::ReadOnly, Some('r'), Some("read-only")),
+    Spelling::flag(MounterOption::NoCanonicalize, Some('c'), Some("no-canonicalize")),
+    Spelling::flag(MounterOption::NoMtab, Some('n'), Some("no-mtab")),
+];
+
 #[inline(never)]
 pub fn run(arguments: &[OsString]) -> ExitCode {
     let (called, words) = arguments.split_first().expect("whoever called us by this name said it");
@@ -58,14 +76,11 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     if moves_what_is_there(words) {
         return ExitCode::from(plain_mount(words));
     }
-    match Words::usual(words).map_or_else(|| Words::try_parse_from(words), Ok) {
+    match Words::read(words) {
         // The client must outlive kubelet's next restart, which kills everything in its cgroups.
         Ok(parsed) if parsed.says_all() => ExitCode::from(cgroup::run_outside_callers(|| parsed.conclude(called, words))),
         Ok(parsed) => ExitCode::from(parsed.conclude(called, words)),
-        Err(error) => {
-            let _ = error.print();
-            ExitCode::from(u8::from(error.use_stderr()))
-        }
+        Err(problem) => problem.report(Words::command()),
     }
 }
 
@@ -79,22 +94,22 @@ enum Outcome {
 }
 
 impl Words {
-    /// Parses kubelet's usual arguments; the rest is left to clap ([`usual`]).
-    fn usual(arguments: &[OsString]) -> Option<Self> {
-        if fast_args::is_said_elsewhere() {
-            return None;
-        }
+    fn read(arguments: &[OsString]) -> Result<Self, Problem> {
         let mut words = Self::default();
-        let mut reader = lexopt::Parser::from_args(arguments);
-        while let Some(argument) = reader.next().ok()? {
-            match argument {
-                Short('t') => words.fstype = Some(fast_args::value(&mut reader)?.into_string().ok()?),
-                Short('o') => words.options.push(fast_args::value(&mut reader)?.into_string().ok()?),
-                Value(operand) if !operand.is_empty() => words.operands.push(operand),
-                _ => return None,
+        let mut reader = Reader::new(arguments, OPTIONS, Repeated::LastCounts);
+        while let Some(word) = reader.next_word()? {
+            match word {
+                Word::Operand(operand) => words.operands.push(operand),
+                Word::Valued(MounterOption::Type, value) => words.fstype = Some(value.text()?),
+                Word::Valued(MounterOption::Options, value) => words.options.push(value.text()?),
+                Word::Flag(MounterOption::ReadOnly) => words.read_only = true,
+                Word::Flag(MounterOption::NoCanonicalize) => words.no_canonicalize = true,
+                Word::Flag(MounterOption::NoMtab) => words.no_mtab = true,
+                Word::Flag(option) | Word::Valued(option, _) => unreachable!("{option:?} is in the table as it is matched"),
             }
         }
-        Some(words)
+        (words.places, words.timeout) = reader.finish()?;
+        Ok(words)
     }
 
     /// Whether the call has all that a mount needs.
@@ -195,20 +210,32 @@ mod tests {
             assert_eq!(moves_what_is_there(&words), expected, "{line}");
         }
     }
+
     #[test]
-    fn the_short_way_reads_what_the_long_way_reads() {
+    fn words_are_kubelets() {
+        let read = |line: &str| Words::read(&line.split_ascii_whitespace().map(OsString::from).collect::<Vec<_>>());
         let rows = [
-            (true, "-t glusterfs -o log-level=ERROR,ro host:/v /mnt"),
-            (true, "-t nfs -o a -ob -t cifs host:/v /mnt"),
-            (true, "host:/v -t nfs -- -x"),
-            (true, "/mnt"),
-            (true, ""),
-            (false, "-t nfs -r host:/v /mnt"),
-            (false, "--types nfs host:/v /mnt"),
-            (false, "--no-canonicalize -t nfs host:/v /mnt"),
-            (false, "--help"),
-            (false, "-t"),
+            ("-t glusterfs -o log-level=ERROR,ro host:/v /mnt", Some("glusterfs"), "log-level=ERROR,ro", 2),
+            ("-t nfs -o a -ob -t cifs host:/v /mnt", Some("cifs"), "a,b", 2),
+            ("host:/v --types nfs -rcn --no-mtab -- -x", Some("nfs"), "", 2),
+            ("/mnt", None, "", 1),
+            ("", None, "", 0),
         ];
-        fast_args::reads_what_clap_reads(Words::usual, &rows);
+        for (line, fstype, options, operands) in rows {
+            let words = read(line).unwrap();
+            assert_eq!(
+                (words.fstype.as_deref(), words.options.join(","), words.operands.len()),
+                (fstype, options.to_owned(), operands),
+                "{line}"
+            );
+        }
+        assert!(matches!(read("-t"), Err(Problem::Wrong(_))));
+        assert!(matches!(read("--nosuch a b"), Err(Problem::Wrong(_))));
+        assert_eq!(read("--help").unwrap_err(), Problem::Asked("--help".to_owned()));
+    }
+
+    #[test]
+    fn help_and_parser_know_the_same_options() {
+        crate::front::words::knows_what_clap_knows(OPTIONS, &Words::command());
     }
 }

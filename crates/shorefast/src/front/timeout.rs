@@ -19,9 +19,8 @@ impl Default for Timeout {
 }
 
 impl Timeout {
-    /// `None`: not a usable duration.
-    pub fn read(text: &str) -> Option<Self> {
-        Some(Self { timeout: parse(text).ok()? })
+    pub fn read(text: &str) -> Result<Self, String> {
+        Ok(Self { timeout: parse(text)? })
     }
 
     pub fn limit(&self) -> Duration {
@@ -30,7 +29,7 @@ impl Timeout {
 }
 
 /// `30s`, `2m`; a plain number is seconds.
-fn parse(text: &str) -> Result<humantime::Duration, String> {
+pub fn parse(text: &str) -> Result<humantime::Duration, String> {
     let duration = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds).into(),
         Err(_) => text.parse::<humantime::Duration>().map_err(|error| error.to_string())?,
