@@ -49,6 +49,15 @@ pub(crate) fn leave_mount_namespace() {
     leave(UnshareFlags::NEWNS);
 }
 
+/// What is mounted at `root` becomes this thread's whole file tree.
+pub(crate) fn enter_root(root: &Path) {
+    leave_mount_namespace();
+    rustix::process::chdir(root).expect("a new root can be entered");
+    rustix::process::pivot_root(".", ".").expect("a mount can become the root");
+    rustix::mount::unmount(".", rustix::mount::UnmountFlags::DETACH).expect("the old root can be let go");
+    rustix::process::chdir("/").expect("there is a root");
+}
+
 fn leave_shared_namespaces() {
     leave(UnshareFlags::NEWNS | UnshareFlags::NEWNET);
 }

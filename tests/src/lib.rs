@@ -12,6 +12,7 @@ pub mod layout;
 pub mod load;
 pub mod unseen;
 pub mod lookout;
+pub mod bare;
 pub mod host;
 mod leftovers;
 

@@ -4,6 +4,7 @@ use shorefast_engine::client::{self, Client};
 use shorefast_engine::kernel;
 use shorefast_image::Reference;
 
+use crate::archive;
 use crate::finding::Finding;
 use crate::modules::{self, Found};
 use crate::subject::Subject;
@@ -20,6 +21,7 @@ pub fn check(fstype: &str, subject: &Subject) -> Vec<Finding> {
     let mut findings = vec![Finding::good(fstype, format!("client {}: {}", client.name, client.origin))];
     findings.push(filesystems(fstype, &client));
     findings.push(image(fstype, &client, subject));
+    findings.extend(archive::check(client.definition.image.as_deref().into_iter()));
     findings
 }
 
@@ -31,7 +33,9 @@ pub fn check_all(subject: &Subject) -> Vec<Finding> {
     };
     let (good, broken): (Vec<_>, Vec<_>) = clients.into_iter().partition(Result::is_ok);
     let mut findings: Vec<_> = broken.into_iter().filter_map(Result::err).map(|error| unusable("clients", &error)).collect();
-    let names: Vec<_> = good.into_iter().flatten().map(|client| client.name).collect();
+    let good: Vec<_> = good.into_iter().flatten().collect();
+    findings.extend(archive::check(good.iter().filter_map(|client| client.definition.image.as_deref())));
+    let names: Vec<_> = good.into_iter().map(|client| client.name).collect();
     findings.push(Finding::good("clients", format!("{} (`shorefast doctor TYPE` looks closer)", names.join(", "))));
     findings
 }

@@ -5,6 +5,7 @@
 
 pub mod examine;
 pub mod client;
+pub mod archive;
 pub mod kubelet;
 pub mod names;
 pub mod propagation;

@@ -3,10 +3,11 @@
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use shorefast_net as net;
 pub use shorefast_packages::{Error as PackagesError, Lock, Spec, Wishes};
-use shorefast_packages::{Supply, ahead, finish, lock, machine, rules, skeleton};
+use shorefast_packages::{Supply, ahead, archive, finish, lock, machine, rules, skeleton, sources};
 
 use crate::digest::Digest;
 use crate::error::Error;
@@ -36,6 +37,32 @@ impl Means {
             Network::Forbidden => shorefast_packages::Network::Avoid,
         };
         act(&Supply { cache: &self.cache, network, progress: &*self.progress })
+    }
+}
+
+/// The archive that packages would come from.
+#[derive(Debug)]
+pub struct Origin(sources::Source);
+
+pub fn origin(spec: &Spec) -> Result<Origin, PackagesError> {
+    let machine = machine::read(machine::CONFIGURATION.as_ref(), &spec.distribution)?;
+    let first = sources::choose(spec, &Wishes::default(), &machine)?.into_iter().next();
+    first.map(Origin).ok_or(PackagesError::NoSuite)
+}
+
+/// For people.
+impl std::fmt::Display for Origin {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl Origin {
+    /// Whether it can be reached and trusted. Fetches its signed list and nothing else.
+    pub fn reach(&self, network: Network) -> Result<(), PackagesError> {
+        // Nothing is kept, so there is no directory for it.
+        let means = Means { cache: PathBuf::new(), network, progress: Arc::new(net::Silent) };
+        means.with(|supply| archive::look(&self.0, supply, SystemTime::now()))
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shorefast_trust::Chosen;
 
+use crate::built_in;
 use crate::deb;
 use crate::error::Error;
 use crate::index;
@@ -39,6 +40,11 @@ pub fn open_all(sources: &[Source], architecture: &str, supply: &Supply<'_>, now
     results.into_iter().filter_map(Result::transpose).collect()
 }
 
+/// Whether an archive can be reached and trusted. Fetches its signed list and nothing else.
+pub fn look(source: &Source, supply: &Supply<'_>, now: SystemTime) -> Result<(), Error> {
+    release(source, &keyring(&source.trust)?, None, supply, now).map(drop)
+}
+
 fn open(source: &Source, architecture: &str, supply: &Supply<'_>, now: SystemTime) -> Result<Option<Archive>, Error> {
     let keyring = keyring(&source.trust)?;
     let seen = Seen::of(source, supply.cache);
@@ -60,6 +66,9 @@ fn keyring(trust: &Trust) -> Result<Keyring, Error> {
     match trust {
         Trust::Key(key) if keyring.add(key.as_bytes()) == 0 => return Err(Error::Keyring { path: PathBuf::from("Signed-By") }),
         Trust::Key(_) => {}
+        Trust::BuiltIn => {
+            let _all = built_in::KEYS.iter().map(|key| keyring.add(key)).sum::<usize>();
+        }
         Trust::Files(files) => {
             let mut keys = 0;
             for file in files {

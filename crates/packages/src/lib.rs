@@ -13,6 +13,7 @@ pub mod archive;
 pub mod supply;
 pub mod machine;
 pub mod sources;
+pub mod built_in;
 pub mod error;
 pub mod resolve;
 pub mod index;

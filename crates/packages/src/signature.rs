@@ -47,6 +47,17 @@ impl Keyring {
         self.keys.len() - before
     }
 
+    /// The fingerprint of each primary key, and when it ends. `None`: never, or it is not valid at that time.
+    #[cfg(test)]
+    pub fn lives(&self, now: SystemTime) -> Vec<(String, Option<SystemTime>)> {
+        let end = |owner: &SignedPublicKey| {
+            let binding = check_primary(owner, now).ok()?;
+            let life = binding.key_expiration_time().filter(|life| life.as_secs() > 0)?;
+            Some(SystemTime::from(owner.primary_key.created_at()) + Duration::from_secs(life.as_secs().into()))
+        };
+        self.keys.iter().map(|owner| (format!("{:X}", owner.primary_key.fingerprint()), end(owner))).collect()
+    }
+
     /// The text in an InRelease file, if a key of the keyring signed it. Anything else in the file is ignored.
     pub fn open_clear_signed(&self, content: &[u8], now: SystemTime) -> Result<String, Problem> {
         let text = std::str::from_utf8(content).map_err(|error| Problem::Unreadable(error.to_string()))?;
@@ -142,10 +153,11 @@ fn check_primary(owner: &SignedPublicKey, now: SystemTime) -> Result<&Signature,
         user.signatures.iter().filter(own)
     });
     let direct = owner.details.direct_signatures.iter().filter(|signature| signature.verify_key(key).is_ok());
-    let newest =
-        by_users.chain(direct).filter(|signature| is_strong_enough_for_oneself(signature)).max_by_key(|signature| signature.created());
-    let newest = newest.ok_or("has no self-signature")?;
-    check_life(key, newest, now).map(|()| newest)
+    // One of each kind: the archive's keys have direct signatures that only name who may revoke them, younger than the one with the expiry.
+    let newest_by_user = by_users.filter(|signature| is_strong_enough_for_oneself(signature)).max_by_key(|signature| signature.created());
+    let newest_direct = direct.filter(|signature| is_strong_enough_for_oneself(signature)).max_by_key(|signature| signature.created());
+    newest_by_user.into_iter().chain(newest_direct).try_for_each(|signature| check_life(key, signature, now))?;
+    newest_by_user.or(newest_direct).ok_or("has no self-signature")
 }
 
 fn check_subkey(owner: &SignedPublicKey, subkey: &SignedPublicSubKey, now: SystemTime) -> Result<(), &'static str> {

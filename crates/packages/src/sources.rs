@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::apt::{Entry, SignedBy};
+use crate::built_in;
 use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::spec::{Spec, is_suite};
@@ -23,6 +24,23 @@ pub struct Source {
 pub enum Trust {
     Files(Vec<PathBuf>),
     Key(String),
+    /// [`built_in::KEYS`]
+    BuiltIn,
+}
+
+/// For people: where it is, and who is trusted.
+impl std::fmt::Display for Source {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} {}, signed by ", self.mirrors.join(" or "), self.suite)?;
+        match &self.trust {
+            Trust::Files(files) => {
+                let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+                write!(out, "keys of {}", names.join(", "))
+            }
+            Trust::Key(_) => out.write_str("the key in apt's sources"),
+            Trust::BuiltIn => out.write_str("Debian's keys that are built in"),
+        }
+    }
 }
 
 /// The caller's arguments.
@@ -45,13 +63,18 @@ pub struct Machine {
 
 /// At least one source; the first is of the suite itself.
 pub fn choose(spec: &Spec, wishes: &Wishes, machine: &Machine) -> Result<Vec<Source>, Error> {
-    let suite = spec.suite.as_ref().or(machine.configuration.suite.as_ref()).or(machine.suite.as_ref()).ok_or(Error::NoSuite)?;
+    let is_known = spec.distribution == built_in::DISTRIBUTION;
+    let named = spec.suite.as_deref().or(machine.configuration.suite.as_deref()).or(machine.suite.as_deref());
+    let suite = named.or(is_known.then_some(built_in::SUITE)).ok_or(Error::NoSuite)?;
     let mut chosen = if !wishes.mirrors.is_empty() {
-        vec![Draft { mirrors: wishes.mirrors.clone(), suite: suite.clone(), components: main(), trust: None, only_origin: None }]
+        vec![Draft { mirrors: wishes.mirrors.clone(), suite: suite.to_owned(), components: main(), trust: None, only_origin: None }]
     } else {
         let configured = from_configuration(&machine.configuration, suite);
         if configured.is_empty() { from_apt(machine, suite, &spec.distribution) } else { configured }
     };
+    if chosen.is_empty() && is_known {
+        chosen = of_debian(suite);
+    }
     for draft in &mut chosen {
         if let Some(keyring) = &wishes.keyring {
             draft.trust = Some(Trust::Files(vec![keyring.clone()]));
@@ -59,9 +82,10 @@ pub fn choose(spec: &Spec, wishes: &Wishes, machine: &Machine) -> Result<Vec<Sou
         draft.mirrors.iter_mut().for_each(|mirror| mirror.truncate(mirror.trim_end_matches('/').len()));
     }
     if chosen.is_empty() {
-        return Err(Error::NoArchive { suite: suite.clone() });
+        return Err(Error::NoArchive { suite: suite.to_owned() });
     }
-    chosen.into_iter().map(|draft| draft.finish(machine)).collect()
+    let last_resort = is_known.then_some(Trust::BuiltIn);
+    chosen.into_iter().map(|draft| draft.finish(machine, last_resort.as_ref())).collect()
 }
 
 /// A source whose trust is not determined yet.
@@ -74,7 +98,8 @@ struct Draft {
 }
 
 impl Draft {
-    fn finish(self, machine: &Machine) -> Result<Source, Error> {
+    /// `last_resort`: for a machine that trusts no keys.
+    fn finish(self, machine: &Machine, last_resort: Option<&Trust>) -> Result<Source, Error> {
         let name = self.mirrors.first().cloned().unwrap_or_default();
         if !self.mirrors.iter().all(|mirror| is_usable(mirror)) || self.mirrors.is_empty() {
             return Err(Error::Mirror { mirror: name });
@@ -84,7 +109,7 @@ impl Draft {
         }
         let trust = match self.trust {
             Some(trust) => trust,
-            None if machine.keyrings.is_empty() => return Err(Error::NoKeyring { mirror: name }),
+            None if machine.keyrings.is_empty() => last_resort.cloned().ok_or(Error::NoKeyring { mirror: name })?,
             None => Trust::Files(machine.keyrings.clone()),
         };
         Ok(Source { mirrors: self.mirrors, suite: self.suite, components: self.components, trust, only_origin: self.only_origin })
@@ -97,6 +122,23 @@ fn main() -> Vec<String> {
 
 fn is_usable(mirror: &str) -> bool {
     ["http://", "https://", "file:/"].iter().any(|scheme| mirror.starts_with(scheme))
+}
+
+/// Debian's own archive, for a machine that names no other. A rolling suite has neither updates nor security fixes of its own.
+fn of_debian(suite: &str) -> Vec<Draft> {
+    let archives = built_in::ARCHIVES.into_iter().filter(|(_, pocket)| pocket.is_empty() || !is_rolling(suite));
+    let draft = |(mirror, pocket): (&str, &str)| Draft {
+        mirrors: vec![mirror.to_owned()],
+        suite: format!("{suite}{pocket}"),
+        components: main(),
+        trust: Some(Trust::BuiltIn),
+        only_origin: None,
+    };
+    archives.map(draft).collect()
+}
+
+fn is_rolling(suite: &str) -> bool {
+    ["sid", "unstable", "experimental"].contains(&suite)
 }
 
 fn from_configuration(configuration: &Configuration, suite: &str) -> Vec<Draft> {
@@ -148,7 +190,7 @@ fn collect(machine: &Machine, here: &str, wanted: &str, distribution: &str) -> V
         }
     }
     // The suite itself before its pockets; a rolling suite has none.
-    drafts.retain(|draft| draft.suite == wanted || !["sid", "unstable", "experimental"].contains(&wanted));
+    drafts.retain(|draft| draft.suite == wanted || !is_rolling(wanted));
     drafts.sort_by_key(|draft| draft.suite.len());
     drafts.dedup_by(|a, b| a.mirrors == b.mirrors && a.suite == b.suite && a.components == b.components);
     drafts
@@ -171,6 +213,7 @@ mod tests {
         let keys = |trust: &Trust| match trust {
             Trust::Files(files) => files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join("+"),
             Trust::Key(_) => "key".to_owned(),
+            Trust::BuiltIn => "built-in".to_owned(),
         };
         Ok(sources
             .iter()
@@ -209,13 +252,33 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_with_nothing_uses_debians_own_archive_and_keys() {
+        let nothing = Machine::default();
+        let expected = [
+            "http://deb.debian.org/debian trixie main built-in",
+            "http://deb.debian.org/debian trixie-updates main built-in",
+            "http://deb.debian.org/debian-security trixie-security main built-in",
+        ];
+        assert_eq!(shown("debian?ab", &Wishes::default(), &nothing).unwrap(), expected);
+        assert_eq!(shown("debian/sid?ab", &Wishes::default(), &nothing).unwrap(), ["http://deb.debian.org/debian sid main built-in"]);
+        let pinned = Machine { configuration: toml::from_str("mirrors = [\"http://m/20260101T000000Z\"]").unwrap(), ..Machine::default() };
+        assert_eq!(shown("debian/x?ab", &Wishes::default(), &pinned).unwrap(), ["http://m/20260101T000000Z x main built-in"]);
+        // A machine's own keys are not added to.
+        let own = Machine { apt: Vec::new(), ..machine() };
+        assert_eq!(
+            shown("debian/x?ab", &Wishes { mirrors: vec!["http://m".to_owned()], keyring: None }, &own).unwrap(),
+            ["http://m x main /t.gpg"]
+        );
+    }
+
+    #[test]
     fn says_what_is_missing() {
         let nothing = Machine::default();
         let mirror = |mirror: &str| Wishes { mirrors: vec![mirror.to_owned()], keyring: None };
         let table = [
-            ("debian?ab", Wishes::default(), &nothing, "no suite given"),
-            ("debian/x?ab", Wishes::default(), &nothing, "there is no archive to get packages of x from"),
-            ("debian/x?ab", mirror("http://m"), &nothing, "there is no keyring to check http://m with"),
+            ("devuan?ab", Wishes::default(), &nothing, "no suite given"),
+            ("devuan/x?ab", Wishes::default(), &nothing, "there is no archive to get packages of x from"),
+            ("devuan/x?ab", mirror("http://m"), &nothing, "there is no keyring to check http://m with"),
             ("debian/x?ab", mirror("ftp://m"), &machine(), "\"ftp://m\" is not the address of an archive"),
         ];
         for (spec, wishes, machine, expected) in table {

@@ -65,7 +65,8 @@ fn show(arguments: &DemoArguments, around: &Surroundings<'_>) -> Result<(), Fail
         print(&format!("\nkept: look into {0}; `umount {0}` ends the mount, the client and the server\n", ready.target.display()));
         return Ok(());
     }
-    command("umount", &[ready.target.as_os_str()])?;
+    // What umount(8) does, which not every host has.
+    rustix::mount::unmount(&ready.target, rustix::mount::UnmountFlags::NOFOLLOW).map_err(|errno| failed("cannot unmount", errno.into()))?;
     server.end()?;
     check_nothing_left(&ready, around)?;
     print(&format!("6. $ umount {}\n             nothing is left: no mount, no process, no file\n", ready.target.display()));
@@ -216,11 +217,6 @@ fn check_nothing_left(ready: &Ready, around: &Surroundings<'_>) -> Result<(), Fa
         std::thread::sleep(Duration::from_millis(5));
     }
     Err(failed("something was left behind: `shorefast reconcile` shows what", std::io::ErrorKind::Other.into()))
-}
-
-fn command(program: &str, arguments: &[&OsStr]) -> Result<(), Failure> {
-    let status = Command::new(program).args(arguments).status().map_err(|source| failed(program, source))?;
-    if status.success() { Ok(()) } else { Err(failed(program, std::io::ErrorKind::Other.into())) }
 }
 
 fn own_binary() -> std::path::PathBuf {

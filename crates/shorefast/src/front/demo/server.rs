@@ -72,7 +72,7 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let Launched { client, listener, .. } = launched.map_err(Error::Sandbox)?;
     drop(listener);
     let key = first_words(&client, &records.log(&begun.id), around.deadline)?;
-    let place = Place::make(&key).map_err(|source| failed("cannot make a directory for the demo", source))?;
+    let place = Place::make(&key, run_dir).map_err(|source| failed("cannot make a directory for the demo", source))?;
     let uid = begun.ids.client(spec.identity);
     let pid = client.pid().as_raw_nonzero().get();
     let ready = Ready { port, key: place.key(), target: place.target(), pid, uid, id: begun.id.clone() };
@@ -159,9 +159,11 @@ fn free_port() -> std::io::Result<u16> {
 struct Place(PathBuf);
 
 impl Place {
-    fn make(key: &str) -> std::io::Result<Self> {
+    /// In the directory for temporary files, or where there is none, beside our records.
+    fn make(key: &str, run_dir: &Path) -> std::io::Result<Self> {
         let name = format!("shorefast-demo.{}", std::process::id());
-        let place = Self(std::env::temp_dir().join(name));
+        let usual = Some(std::env::temp_dir()).filter(|directory| directory.is_dir());
+        let place = Self(usual.unwrap_or_else(|| run_dir.parent().unwrap_or(run_dir).to_owned()).join(name));
         fs::DirBuilder::new().mode(0o700).create(&place.0)?;
         fs::create_dir(place.target())?;
         let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(place.key())?;
