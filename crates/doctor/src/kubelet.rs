@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use shorefast_sys::process_scan::{self, ProcessScan};
+
 use crate::finding::Finding;
 
 const FLAG: &str = "--experimental-mounter-path";
@@ -65,9 +67,7 @@ fn judge(mounter: Option<&Path>, look: impl Fn(&Path) -> Look) -> Vec<Finding> {
 fn command_lines() -> impl Iterator<Item = Vec<String>> {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let ours = namespace(Path::new("/proc/self"));
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbered = processes.filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
-    let beside_us = numbered.map(|entry| entry.path()).filter(move |process| namespace(process) == ours);
+    let beside_us = ProcessScan::start().map(process_scan::directory).filter(move |process| namespace(process) == ours);
     beside_us.filter_map(|process| fs::read(process.join("cmdline")).ok()).map(|line| words(&line))
 }
 

@@ -119,17 +119,13 @@ pub fn run(plan: &HostPlan) -> Result<(), Error> {
 
 /// `None`: killed at the deadline, with its whole process group.
 fn wait(mut child: Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if Instant::now() >= deadline {
-            let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
-            // In an uninterruptible system call its death may be delayed; do not wait for it.
-            return child.try_wait().map(|_| None);
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    let ended = shorefast_sys::deadline::exit_of(&mut child, deadline)?;
+    if ended.is_none() {
+        let _ = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
+        // In an uninterruptible system call its death may be delayed; do not wait for it.
+        child.try_wait()?;
     }
+    Ok(ended)
 }
 
 fn said(output: &mut File) -> Diagnostics {

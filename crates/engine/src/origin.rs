@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use shorefast_sys as sys;
+use sys::process_scan::{self, ProcessScan};
 
 /// Where the keeper waits.
 #[derive(Debug)]
@@ -71,7 +72,8 @@ fn if_it_is(namespace: u64, opened: OwnedFd) -> Option<OwnedFd> {
 
 fn of_any_thread(namespace: u64) -> Option<OwnedFd> {
     let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let threads = entries(Path::new("/proc")).flat_map(|process| entries(&process.join("task")).collect::<Vec<_>>());
+    let processes = ProcessScan::start().map(process_scan::directory);
+    let threads = processes.flat_map(|process| entries(&process.join("task")).collect::<Vec<_>>());
     let mut places = threads.map(|thread| thread.join("ns/mnt"));
     let place = places.find(|place| std::fs::metadata(place).is_ok_and(|metadata| metadata.ino() == namespace))?;
     if_it_is(namespace, std::fs::File::open(place).ok()?.into())

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Pid;
 use shorefast_sandbox::cleaner::members;
 use shorefast_sys as sys;
+use sys::process_scan::ProcessScan;
 
 use crate::process::Process;
 use crate::record::{self, Record};
@@ -24,7 +25,7 @@ pub fn from_own_log(id: &str) -> Option<Record> {
 pub fn lost(records: &Records, known: &[Record]) -> Vec<String> {
     let known = known.iter().filter(|record| record.is_of_this_boot());
     let known: HashSet<_> = known.flat_map(|record| [record.init, record.keeper]).flatten().map(|process| process.pid).collect();
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = ProcessScan::start().map(|pid| pid.as_raw_nonzero().get());
     // Most of the processes of a host with many mounts are known, and need no look.
     pids.filter(|pid| !known.contains(pid)).filter_map(|pid| adopt(records, pid)).collect()
 }

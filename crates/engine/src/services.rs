@@ -236,24 +236,17 @@ fn start_apart(records: &Records, service: &Planned, deadline: Instant) -> Resul
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
     let deadline = deadline.min(Instant::now() + START_WITHIN + EXPLAIN_WITHIN);
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(_)) => {
-                let mut said = String::new();
-                if let Some(mut output) = child.stderr.take() {
-                    let _ = std::io::Read::read_to_string(&mut output, &mut said);
-                }
-                return Err(fail(said.trim().to_owned()));
+    match shorefast_sys::deadline::exit_or_kill(&mut child, deadline) {
+        Ok(Some(status)) if status.success() => Ok(()),
+        Ok(Some(_)) => {
+            let mut said = String::new();
+            if let Some(mut output) = child.stderr.take() {
+                let _ = std::io::Read::read_to_string(&mut output, &mut said);
             }
-            Err(error) => return Err(fail(error.to_string())),
-            Ok(None) if Instant::now() >= deadline => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(fail("it did not start in time".to_owned()));
-            }
-            Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+            Err(fail(said.trim().to_owned()))
         }
+        Ok(None) => Err(fail("it did not start in time".to_owned())),
+        Err(error) => Err(fail(error.to_string())),
     }
 }
 

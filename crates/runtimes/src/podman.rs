@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::fs::MemfdFlags;
 use serde::Deserialize;
@@ -74,17 +74,7 @@ fn run(mut command: Command, deadline: Instant) -> io::Result<(bool, Vec<u8>, Ve
     let file = || rustix::fs::memfd_create("podman-output", MemfdFlags::CLOEXEC).map(File::from);
     let (mut output, mut said) = (file()?, file()?);
     let mut child = command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(said.try_clone()?).spawn()?;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if Instant::now() >= deadline {
-            child.kill()?;
-            child.wait()?;
-            return Err(ErrorKind::TimedOut.into());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
+    let status = shorefast_sys::deadline::exit_or_kill(&mut child, deadline)?.ok_or(ErrorKind::TimedOut)?;
     let read = |file: &mut File| {
         let mut bytes = Vec::new();
         file.rewind()?;

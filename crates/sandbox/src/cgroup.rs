@@ -14,6 +14,7 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 use sys::process::Fork;
+use sys::process_scan::ProcessScan;
 
 use crate::error::Error;
 
@@ -287,7 +288,7 @@ fn put(directory: &Path, pid: i32) -> Result<(), Error> {
 fn in_pid_namespace_of(first: Pid) -> Vec<i32> {
     let namespace = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let Some(wanted) = namespace(first.as_raw_nonzero().get()) else { return Vec::new() };
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = ProcessScan::start().map(|pid| pid.as_raw_nonzero().get());
     pids.filter(|pid| namespace(*pid).is_some_and(|own| own == wanted)).collect()
 }
 

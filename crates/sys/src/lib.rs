@@ -13,6 +13,7 @@ pub mod bounded_call;
 pub mod one_shot;
 pub mod spawn;
 pub mod process;
+pub mod process_scan;
 pub mod scheduling;
 pub mod mountinfo;
 mod statmount;

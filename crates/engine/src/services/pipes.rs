@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::mount::MountAttrFlags;
 use shorefast_broker::{Grant, ServiceBroker};
 use shorefast_sys as sys;
+use sys::process_scan::{self, ProcessScan};
 
 use crate::process::Process;
 
@@ -29,9 +30,8 @@ pub fn are_answered() -> bool {
     // A detached mount; all mounts of one network namespace are the same filesystem.
     let Ok(pipes) = sys::mount::new_filesystem("rpc_pipefs", &[], MountAttrFlags::MOUNT_ATTR_NOSUID) else { return false };
     let Some(sign) = identity(pipes.as_fd(), Path::new(SIGN), AtFlags::SYMLINK_NOFOLLOW) else { return false };
-    let Ok(processes) = fs::read_dir("/proc") else { return false };
     let is_answerer = |process: &Path| fs::read(process.join("comm")).is_ok_and(|name| name == ANSWERER);
-    processes.flatten().map(|entry| entry.path()).filter(|path| is_answerer(path)).any(|process| holds(&process, sign))
+    ProcessScan::start().map(process_scan::directory).filter(|path| is_answerer(path)).any(|process| holds(&process, sign))
 }
 
 fn holds(process: &Path, file: Identity) -> bool {

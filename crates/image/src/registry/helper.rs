@@ -37,18 +37,8 @@ fn converse(mut child: Child, host: &str) -> Result<(Vec<u8>, bool), String> {
         output.take(LARGEST).read_to_end(&mut answer).map(|_| answer)
     });
     let deadline = Instant::now() + PATIENCE;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
-            Ok(None) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("no answer within {PATIENCE:?}"));
-            }
-            Err(error) => return Err(error.to_string()),
-        }
-    };
+    let status = shorefast_sys::deadline::exit_or_kill(&mut child, deadline).map_err(|error| error.to_string())?;
+    let status = status.ok_or_else(|| format!("no answer within {PATIENCE:?}"))?;
     let answer = reader.join().map_err(|_| "its output cannot be read".to_owned())?.map_err(|error| error.to_string())?;
     Ok((answer, status.success()))
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 use shorefast_sys as sys;
+use sys::process_scan::ProcessScan;
 
 use crate::cleaner::stuck;
 use crate::spec::Ids;
@@ -54,7 +55,7 @@ fn by_user(status: &str) -> Option<Ids> {
 /// Kills every process of a sandbox. Returns whether none is left.
 pub fn end_all(sandbox: &Sandbox) -> bool {
     let deadline = Instant::now() + PATIENCE;
-    let mut scan = ProcessScan::default();
+    let mut scan = RepeatedScan::default();
     let mut killed = Vec::new();
     while Instant::now() < deadline {
         let found = scan.judge(sightings(sandbox));
@@ -90,7 +91,7 @@ pub fn end_namespace(first: Pid) -> bool {
 fn in_namespace_of(first: Pid) -> Vec<Pid> {
     let namespace = |pid: Pid| fs::read_link(format!("/proc/{}/ns/pid", pid.as_raw_nonzero())).ok();
     let Some(wanted) = namespace(first) else { return Vec::new() };
-    pids().filter(|pid| namespace(*pid).is_some_and(|own| own == wanted)).collect()
+    ProcessScan::start().filter(|pid| namespace(*pid).is_some_and(|own| own == wanted)).collect()
 }
 
 /// Opens a pidfd first and checks membership afterwards, so that a reused pid is never killed.
@@ -120,12 +121,12 @@ enum Found {
 
 /// Repeated scans of a process list that changes while it is read.
 #[derive(Debug, Default)]
-struct ProcessScan {
+struct RepeatedScan {
     /// Processes whose children are listed by now, or that are not members.
     settled: HashSet<Pid>,
 }
 
-impl ProcessScan {
+impl RepeatedScan {
     fn judge(&mut self, listed: impl Iterator<Item = (Pid, Sighting)>) -> Found {
         let mut members = Vec::new();
         let mut is_clear = true;
@@ -147,12 +148,7 @@ impl ProcessScan {
 }
 
 fn sightings(sandbox: &Sandbox) -> impl Iterator<Item = (Pid, Sighting)> {
-    pids().map(move |pid| (pid, look(pid, sandbox)))
-}
-
-fn pids() -> impl Iterator<Item = Pid> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+    ProcessScan::start().map(move |pid| (pid, look(pid, sandbox)))
 }
 
 fn look(pid: Pid, sandbox: &Sandbox) -> Sighting {
@@ -206,7 +202,7 @@ mod tests {
             (&[&[(2, Gone)], &[(2, Gone), (3, Gone)]], Found::Unclear),
         ];
         for (looks, expected) in rows {
-            let mut scan = ProcessScan::default();
+            let mut scan = RepeatedScan::default();
             let found = looks.iter().map(|look| scan.judge(look.iter().map(|(number, sighting)| (pid(*number), *sighting))));
             assert_eq!(found.last(), Some(expected), "{looks:?}");
         }

@@ -21,6 +21,7 @@ use shorefast_engine::{Error, client};
 use shorefast_image::Store;
 use shorefast_image::store::Network;
 use shorefast_sandbox::spec::Ids;
+use shorefast_sys::process_scan::ProcessScan;
 
 use crate::front::demo::failure::{Failure, failed};
 use crate::front::demo::server::{Ready, SERVER_IMAGE};
@@ -195,8 +196,7 @@ fn processes_of(ids: Ids) -> Vec<String> {
             field("Seccomp:")
         ))
     };
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).filter_map(describe).collect()
+    ProcessScan::start().map(|pid| pid.as_raw_nonzero().to_string()).filter_map(describe).collect()
 }
 
 fn check_nothing_left(ready: &Ready, around: &Surroundings<'_>) -> Result<(), Failure> {
