@@ -21,7 +21,7 @@ pub(crate) struct Image {
     packages: &'static str,
 }
 
-static IMAGES: [Image; 8] = [
+static IMAGES: [Image; 9] = [
     Image { name: "tmpfs", packages: "" },
     Image { name: "bindfs", packages: ",bindfs,fuse3" },
     Image { name: "sshfs", packages: ",sshfs,fuse3" },
@@ -29,6 +29,7 @@ static IMAGES: [Image; 8] = [
     Image { name: "glusterfs", packages: ",glusterfs-client" },
     Image { name: "rclone", packages: ",rclone,fuse3,ca-certificates" },
     Image { name: "davfs2", packages: ",davfs2,ca-certificates" },
+    Image { name: "archivemount", packages: ",archivemount,fuse3" },
     Image { name: "cifs", packages: ",cifs-utils" },
 ];
 

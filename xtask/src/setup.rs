@@ -7,9 +7,10 @@ use anyhow::{Result, ensure};
 use crate::{apt, archive, cache, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 38] = [
+const PACKAGES: [&str; 39] = [
     "apache2-utils",
     "apt-utils",
+    "archivemount",
     "attr",
     "bindfs",
     "buildah",

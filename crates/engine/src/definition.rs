@@ -36,6 +36,8 @@ pub struct Definition {
     pub source: Source,
     /// What the client may do with the source path.
     pub source_access: SourceAccess,
+    /// How the client writes to a source that is a file; not known unless the definition says it.
+    pub source_writes: Option<SourceWrites>,
     /// Options that the client always gets, whatever the caller passes: `name` or `name=value`.
     pub options: Vec<String>,
     pub files: Vec<String>,
@@ -53,6 +55,10 @@ pub struct Definition {
     pub on_exit: OnExit,
     pub env: BTreeMap<String, String>,
     pub provide: BTreeMap<PathBuf, String>,
+    /// By the path inside: files of the host that the client gets a copy of, if they are there.
+    pub host_files: BTreeMap<PathBuf, PathBuf>,
+    /// Files to which the client adds lines that its next mounts know.
+    pub remember: Vec<PathBuf>,
 }
 
 /// A definition as it is written.
@@ -69,6 +75,7 @@ pub struct Layer {
     pub services: Option<Vec<Services>>,
     pub source: Option<Source>,
     pub source_access: Option<SourceAccess>,
+    pub source_writes: Option<SourceWrites>,
     pub options: Option<Vec<String>>,
     pub files: Option<Vec<String>>,
     pub secret: Option<SecretLayer>,
@@ -86,6 +93,9 @@ pub struct Layer {
     pub env: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub provide: BTreeMap<PathBuf, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub host_files: BTreeMap<PathBuf, PathBuf>,
+    pub remember: Option<Vec<PathBuf>>,
 }
 
 /// How the client gets its secret: always in a separate file, never as an argument.
@@ -134,6 +144,16 @@ pub enum Source {
     Remote,
     /// A host path that is visible to the client.
     Path,
+}
+
+/// How a client writes to the file that is its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceWrites {
+    /// It writes into the file.
+    InPlace,
+    /// It writes a new file beside it and renames that: the client gets to see the source's directory.
+    Replace,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -199,6 +219,7 @@ impl Layer {
             services: self.services.or(below.services),
             source: self.source.or(below.source),
             source_access: self.source_access.or(below.source_access),
+            source_writes: self.source_writes.or(below.source_writes),
             options: self.options.or(below.options),
             files: self.files.or(below.files),
             secret: self.secret.or(below.secret),
@@ -219,6 +240,8 @@ impl Layer {
             kernel_options: below.kernel_options.into_iter().chain(self.kernel_options).collect(),
             env: below.env.into_iter().chain(self.env).collect(),
             provide: below.provide.into_iter().chain(self.provide).collect(),
+            host_files: below.host_files.into_iter().chain(self.host_files).collect(),
+            remember: self.remember.or(below.remember),
         }
     }
 
@@ -243,11 +266,20 @@ impl Layer {
         if mounts == 0 {
             return Err("key `mounts`: at least 1 is needed".into());
         }
-        self.provide.keys().try_for_each(|path| check_provided(path))?;
+        self.provide.keys().try_for_each(|path| check_provided(path, "provide"))?;
+        let remember = self.remember.unwrap_or_default();
+        remember.iter().try_for_each(|path| check_provided(path, "remember"))?;
+        self.host_files.keys().try_for_each(|path| check_provided(path, "host_files"))?;
+        if let Some(path) = self.host_files.values().find(|path| !path.is_absolute()) {
+            return Err(format!("key `host_files`: {path:?} is not an absolute path"));
+        }
         let kernel_types = self.kernel_types.unwrap_or_else(|| vec!["fuse".to_owned()]);
         check_kernel_options(&kernel_types, &self.kernel_options)?;
         let namespaces = self.namespaces.complete()?;
         check_source_access(self.source_access, self.source.unwrap_or_default(), namespaces)?;
+        if self.source_writes.is_some() && self.source.unwrap_or_default() != Source::Path {
+            return Err("key `source_writes`: needs source = \"path\", without which the client sees no files of the host".into());
+        }
         let of_limits = |problem| format!("key `limits`: {problem}");
         Ok(Definition {
             types,
@@ -265,6 +297,7 @@ impl Layer {
             services: self.services.unwrap_or_default().into_iter().map(Services::checked).collect::<Result<_, _>>()?,
             source: self.source.unwrap_or_default(),
             source_access: self.source_access.unwrap_or_default(),
+            source_writes: self.source_writes,
             options: self.options.unwrap_or_default(),
             files: self.files.unwrap_or_default(),
             secret: self.secret.map(SecretLayer::complete).transpose()?,
@@ -278,6 +311,8 @@ impl Layer {
             on_exit: self.on_exit.unwrap_or_default(),
             env: self.env,
             provide: self.provide,
+            host_files: self.host_files,
+            remember,
         })
     }
 }
@@ -287,7 +322,7 @@ impl SecretLayer {
         if self.to_option.is_none() && self.to_file.is_none() {
             return Err("key `secret`: `to_option` or `to_file` is needed: it tells the client where the secret is".into());
         }
-        self.to_file.iter().try_for_each(|path| check_provided(path)).map_err(|problem| problem.replace("`provide`", "`secret`"))?;
+        self.to_file.iter().try_for_each(|path| check_provided(path, "secret"))?;
         let form = self.form.as_deref().unwrap_or(SecretForm::PLACE);
         let form = SecretForm::parse(form).ok_or_else(|| format!("key `secret`: `form` needs {} once", SecretForm::PLACE))?;
         Ok(SecretWay { from_options: self.from_options.unwrap_or_default(), to_option: self.to_option, to_file: self.to_file, form })
@@ -367,13 +402,13 @@ fn check_kernel_options(types: &[String], options: &BTreeMap<String, Vec<String>
     Ok(())
 }
 
-fn check_provided(path: &Path) -> Result<(), String> {
+fn check_provided(path: &Path, key: &str) -> Result<(), String> {
     let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     let file = File { inside: path.to_owned(), content: Content::Text(String::new()) };
     if path.is_absolute() && is_plain && (file.is_ours() || path.starts_with("/etc")) {
         Ok(())
     } else {
-        Err(format!("key `provide`: {path:?} is not an absolute path below /etc, /root, /run, /tmp or /var/lib"))
+        Err(format!("key `{key}`: {path:?} is not an absolute path below /etc, /root, /run, /tmp or /var/lib"))
     }
 }
 
@@ -433,6 +468,10 @@ mod tests {
             ("a size that overflows", "types = [\"a\"]\nlimits = { memory = \"99999999999T\" }", "no size"),
             ("host pids with private users", "types = [\"a\"]\nnamespaces = { pid = \"host\", user = \"private\" }", "namespaces"),
             ("a way to reach what is not there", "types = [\"a\"]\nsource_access = \"as-root\"", "`source_access`"),
+            ("a file of the host at no place", "types = [\"a\"]\nhost_files = { \"/usr/x\" = \"/x\" }", "`host_files`"),
+            ("a file of the host without a path", "types = [\"a\"]\nhost_files = { \"/etc/x\" = \"x\" }", "`host_files`"),
+            ("a memory outside", "types = [\"a\"]\nremember = [\"/usr/../etc/x\"]", "`remember`"),
+            ("writes to what is not there", "types = [\"a\"]\nsource_writes = \"replace\"", "`source_writes`"),
             ("root's files for a dedicated user", AS_ROOT_AND_DEDICATED, "`source_access`"),
             ("a container that cannot be", "types = [\"a\"]\ncontainer = \"a b\"", "`container`"),
             ("a file over the image's programs", "types = [\"a\"]\nprovide = { \"/usr/bin/x\" = \"\" }", "provide"),

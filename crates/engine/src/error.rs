@@ -17,6 +17,7 @@ use shorefast_sys as sys;
 
 use crate::difference::Difference;
 use crate::text;
+use crate::wait_status::WaitStatus;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -63,6 +64,12 @@ pub enum Error {
     TooManySecrets { client: String },
     #[error("cannot mount at {path:?}")]
     Target { path: PathBuf, source: sys::Error },
+    #[error("{path:?} is a file, and the definition of client {client:?} does not say how the client writes to it")]
+    SourceWrites { path: PathBuf, client: String },
+    #[error("client {client:?} writes a new file and renames it to its source, and may not do that in {directory:?}")]
+    SourceNotReplaceable { directory: PathBuf, client: String },
+    #[error("cannot use {path:?}, which its client should know")]
+    HostFile { path: PathBuf, source: std::io::Error },
     #[error("cannot get the image")]
     Image(#[from] image::Error),
     #[error("cannot run the client")]
@@ -116,6 +123,8 @@ pub enum Error {
     UnmountHangs { path: PathBuf },
     #[error("{path:?} is unmounted, but its client (pid {pid}) does not end")]
     Lingers { path: PathBuf, pid: i32 },
+    #[error("{path:?} is unmounted, but its client failed while it ended ({status}){said}")]
+    EndedBadly { path: PathBuf, status: WaitStatus, said: Diagnostics },
 }
 
 /// Output of the helper and refusals of the broker: part of the error, never logged elsewhere.
@@ -174,6 +183,7 @@ impl Error {
         match self {
             Self::Helper { said, .. } | Self::NothingMounted { said } | Self::NotServing { said, .. } => Some(said),
             Self::ClientEnded { said } | Self::Deadline { said, .. } | Self::HostMount { said, .. } => Some(said),
+            Self::EndedBadly { said, .. } => Some(said),
             _ => None,
         }
     }

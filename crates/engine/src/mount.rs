@@ -26,7 +26,7 @@ use crate::records::{Begun, Records, Underway};
 use crate::request::Existing;
 use crate::serve::{self, ServeContext};
 use crate::start::{self, Started};
-use crate::{Host, Plan, existing, host_mount, kernel, reconcile, services, target_lock};
+use crate::{Host, Plan, existing, host_mount, kernel, reconcile, remembered, server, services, source_file, target_lock};
 
 /// A mount that is about to be made. Its sandbox is being set up on another CPU while the caller parses its arguments and plans: that part
 /// of the setup needs no plan.
@@ -83,6 +83,7 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
         existing::refuse(&records, &target, plan)?;
     }
     kill_point::pass(Point::TargetOpened);
+    source_file::require(plan, source.as_ref(), until)?;
     kernel::require_any(&plan.policy.kernel_types)?;
     services::require(&plan.needs)?;
     let ClientRoot { prepared, root_files, held } = client_root::find(plan, host, prepared)?;
@@ -96,9 +97,10 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
     kill_point::pass(Point::RecordBegun);
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
     kill_point::pass(Point::CgroupMade);
+    let remembered = remembered::read(plan, host.images.root(), deadline)?;
     let program = Program::default();
     let context = LaunchContext { ids: begun.ids, cgroup: &cgroup.0, log: &begun.log, program: &program, deadline };
-    let Started { keeper, client, listener, view, sandbox } = start::client(assigned, plan, &context, &records, &begun)?;
+    let Started { keeper, client, listener, view, sandbox } = start::client(assigned, plan, &context, &records, &begun, &remembered)?;
     // Cleans up after killed calls. Done now, because the client needs time to start.
     reconcile::abandoned(&records)?;
     if plan.policy.kernel_types.iter().any(|fstype| !fstype.starts_with("fuse")) {
@@ -134,6 +136,7 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
     };
     serve::until_complete(&client, &mut mount_source, &serving, commit)?;
     let mounted = mount_source.mounted().expect("a complete mount is mounted");
+    remembered.keep(client_pid(&client))?;
     kill_point::pass(Point::Served);
     root_files.join_cgroups(client.pid())?;
     if mounted.is_fuse {
@@ -148,7 +151,8 @@ fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Er
     if mounted.is_fuse {
         keeper.release().map_err(Error::Keeper)?;
         kill_point::pass(Point::KeeperReleased);
-        client.keep().map_err(|_| serve::ended_early(&serving))?;
+        let server = server::of(client_pid(&client)).and_then(server::pid_inside);
+        client.keep(server).map_err(|_| serve::ended_early(&serving))?;
         cgroup.keep();
     } else {
         keeper.dismiss();
@@ -173,6 +177,10 @@ fn underway(plan: &ClientPlan, root_files: &RootFiles) -> Underway {
         mode: plan.mode.to_string(),
         since: now(),
     }
+}
+
+fn client_pid(client: &Client) -> i32 {
+    client.pid().as_raw_nonzero().get()
 }
 
 fn now() -> u64 {
@@ -205,7 +213,7 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn describe(&self, mounted: &Mounted, services: Vec<String>) -> Result<Record, Error> {
         let Self { plan, root_files, target, begun, client, keeper, cgroup, sandbox, deadline } = self;
-        let init = Process::of(client.pid().as_raw_nonzero().get()).filter(|_| mounted.is_fuse);
+        let init = Process::of(client_pid(client)).filter(|_| mounted.is_fuse);
         Ok(Record {
             id: begun.id.clone(),
             target: target.path(*deadline)?,

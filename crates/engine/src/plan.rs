@@ -1,6 +1,7 @@
 //! In: request and configuration. Out: a value that describes everything that will happen.
 
 mod display;
+mod source;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use shorefast_broker::Policy;
-use shorefast_broker::policy::{Owner, ServiceUse, SourceAlias, Start};
+use shorefast_broker::policy::{Owner, ServiceUse, Start};
 use shorefast_broker::rules::{Asked, Extra};
 use shorefast_image::Reference;
 use shorefast_runtimes::{Malformed, Selector};
@@ -18,7 +19,7 @@ use shorefast_sandbox::spec::{self, Content, File, HostSource, Identity, Process
 
 use crate::client::{self, Client, Origin};
 use crate::configuration::{self, Author, Configuration, Written};
-use crate::definition::{Daemon, Definition, Namespace, OnExit, Services, Source};
+use crate::definition::{Daemon, Definition, Namespace, OnExit, Services, SourceWrites};
 use crate::error::Error;
 use crate::host_helper;
 use crate::host_mount::HostPlan;
@@ -57,6 +58,8 @@ pub struct ClientPlan {
     pub limits: Limits,
     pub daemon: Daemon,
     pub on_exit: OnExit,
+    pub source_writes: Option<SourceWrites>,
+    pub host_files: Vec<HostFile>,
     pub timeout: Duration,
     pub image_timeout: Option<Duration>,
     pub existing: Existing,
@@ -64,6 +67,16 @@ pub struct ClientPlan {
     pub recipe: Recipe,
     /// The client's options, for display only.
     shown_options: String,
+}
+
+/// A file that the client gets besides its image.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct HostFile {
+    pub inside: PathBuf,
+    /// The host's, if there is one.
+    pub host: Option<PathBuf>,
+    /// What the client adds to it is for its next mounts, too.
+    pub is_kept: bool,
 }
 
 /// A file of the host without which a service does not run.
@@ -172,19 +185,15 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
     let is_free = |file: &File| !files.iter().any(|other| other.inside == file.inside);
     let provided: Vec<_> = provided_files(&definition, request).filter(|file| is_image && is_free(file)).collect();
     files.extend(provided);
+    let is_free = |file: &HostFile| !files.iter().any(|other| other.inside == file.inside);
+    let host_files = host_files(&definition).into_iter().filter(|file| is_image && is_free(file)).collect();
     // A client with root's rights starts services itself, and there is no broker to intercept the request.
     let services = if is_image && choice.place != Place::Chroot { definition.services.clone() } else { Vec::new() };
     let needs = needs(&services, &items);
     let limits = if is_image { definition.limits } else { Limits::default() };
 
-    let (source_path, source_inside) = match definition.source {
-        Source::Remote => (None, request.source.clone()),
-        Source::Path => {
-            let path = std::path::absolute(&request.source).unwrap_or_else(|_| PathBuf::from(&request.source));
-            (Some(path), OsString::from(spec::SOURCE))
-        }
-    };
-    let values = Values { fstype: &fstype, options: &options::join(&items), flags: &request.flags, source: &source_inside };
+    let source = source::of(&definition, &request.source);
+    let values = Values { fstype: &fstype, options: &options::join(&items), flags: &request.flags, source: &source.inside };
     let spec = Spec {
         command: expand(&definition.command, &values),
         arg0: definition.arg0.clone(),
@@ -192,7 +201,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
         identity: identity(&definition, &root, choice.place),
         processes: processes(&definition, &root, choice.place),
         capabilities: definition.capabilities,
-        source: source_path.clone().map(|path| HostSource {
+        source: source.shown.map(|path| HostSource {
             path,
             access: definition.source_access,
             is_read_only: options.flags & libc::MS_RDONLY != 0,
@@ -210,7 +219,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
         flags: options.flags,
         owner,
         services: services.iter().map(service_use).collect(),
-        source_seen_as: source_path.map(|path| SourceAlias { inside: spec::SOURCE.into(), outside: path.into_os_string().into_vec() }),
+        source_seen_as: source.alias,
         asked: Asked(shorefast_broker::options::split("", options::join(&items).as_bytes())),
         kernel_options: definition
             .kernel_options
@@ -245,6 +254,8 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
         why: choice.why,
         daemon: definition.daemon,
         on_exit: definition.on_exit,
+        source_writes: definition.source_writes,
+        host_files,
         fstype,
         root,
         spec,
@@ -270,6 +281,16 @@ fn provided_files(definition: &Definition, request: &Request) -> impl Iterator<I
     let from = |path: &str| request.name_servers.clone().filter(|_| path == NAME_SERVERS).unwrap_or_else(|| path.into());
     let of_host = HOST_FILES.iter().filter(move |path| !provided(path));
     provide.chain(of_host.map(move |path| File { inside: path.into(), content: Content::HostIfThere(from(path)) }))
+}
+
+fn host_files(definition: &Definition) -> Vec<HostFile> {
+    let inside: std::collections::BTreeSet<_> = definition.host_files.keys().chain(&definition.remember).collect();
+    let file = |inside: &PathBuf| HostFile {
+        inside: inside.clone(),
+        host: definition.host_files.get(inside).cloned(),
+        is_kept: definition.remember.contains(inside),
+    };
+    inside.into_iter().map(file).collect()
 }
 
 fn identity(definition: &Definition, root: &Root, place: Place) -> Identity {

@@ -1,7 +1,6 @@
 //! The data kept for one mount: what the kernel does not know about it, and how to recognise it.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use shorefast_sys as sys;
 use crate::definition::OnExit;
 use crate::process::Process;
 use crate::recipe::Fingerprint;
-use crate::text;
+use crate::{server, text};
 
 /// All data kept for a mount. No options, no environment: nothing that could be a secret.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,14 +70,10 @@ impl Record {
         self.uses_services && (self.services.is_empty() || self.services.iter().any(|one| one == service))
     }
 
-    /// The process that serves the mount: among the children that the helper left to the sandbox's pid 1, the one that holds the FUSE
-    /// device.
+    /// The process that serves the mount.
     pub fn daemon(&self) -> Option<Process> {
         let init = self.init.filter(Process::is_alive)?.pid;
-        let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).ok()?;
-        let children: Vec<i32> = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
-        let serving = children.iter().copied().find(|pid| holds_fuse(*pid));
-        serving.or_else(|| children.first().copied()).and_then(Process::of)
+        server::of(init).and_then(Process::of)
     }
 
     pub fn keeps_dead(on_exit: OnExit) -> bool {
@@ -88,13 +83,6 @@ impl Record {
     pub fn shares_processes(processes: Processes) -> bool {
         processes == Processes::Host
     }
-}
-
-fn holds_fuse(pid: i32) -> bool {
-    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return false;
-    };
-    descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with("dev/fuse")))
 }
 
 /// The kernel's id of a mount, as stored in a file.

@@ -8,7 +8,6 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use shorefast_broker::Mounted;
 use shorefast_sandbox::handshake::Event;
-use shorefast_sandbox::spec::TARGET;
 use shorefast_sandbox::{Client, Error as SandboxError};
 use shorefast_sys as sys;
 use sys::bounded_call::Pending;
@@ -16,12 +15,14 @@ use sys::bounded_call::Pending;
 use crate::definition::{Daemon, Services};
 use crate::error::{Diagnostics, Error};
 use crate::kill_point::{self, Point};
+use crate::last_words;
 use crate::mount_source::MountSource;
+use crate::wait_status::WaitStatus;
 
 /// How far the client has come.
 #[derive(Debug, Default)]
 struct Progress {
-    helper: Option<Status>,
+    helper: Option<WaitStatus>,
     probe: Option<Probe>,
     serves: bool,
     /// The mount is no longer served. The helper may still report why.
@@ -62,7 +63,7 @@ pub fn until_complete(
 
 /// A client that ended between its last event and its release.
 pub fn ended_early(context: &ServeContext<'_>) -> Error {
-    Error::ClientEnded { said: Diagnostics { helper: last_lines(context), refused: Vec::new() } }
+    Error::ClientEnded { said: Diagnostics { helper: context.last_words(), refused: Vec::new() } }
 }
 
 /// What counts as complete, and how long it may take.
@@ -79,6 +80,12 @@ pub struct ServeContext<'a> {
     pub services: &'a [Services],
 }
 
+impl ServeContext<'_> {
+    fn last_words(&self) -> Vec<String> {
+        last_words::of(&sys::ring::Log::read(self.log).unwrap_or_default(), self.target)
+    }
+}
+
 /// What went wrong, without the helper's output and the broker's refusals.
 enum Failure {
     Helper(Option<i32>, String),
@@ -91,7 +98,7 @@ enum Failure {
 
 impl Failure {
     fn explain(self, maker: &MountSource<'_>, context: &ServeContext<'_>) -> Error {
-        let said = || Diagnostics { helper: last_lines(context), refused: maker.refused() };
+        let said = || Diagnostics { helper: context.last_words(), refused: maker.refused() };
         match self {
             Self::Helper(code, status) => Error::Helper { status, code, said: said() },
             Self::NothingMounted => Error::NothingMounted { said: said() },
@@ -216,31 +223,12 @@ impl Progress {
     }
 }
 
-fn helper_status(client: &Client) -> Result<Status, Failure> {
+fn helper_status(client: &Client) -> Result<WaitStatus, Failure> {
     match client.receive() {
-        Ok(Event::HelperEnded(status)) => Ok(Status(status)),
+        Ok(Event::HelperEnded(status)) => Ok(WaitStatus(status)),
         Ok(Event::NotExecuted(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Execute(text)))),
         Ok(Event::Failed(text)) => Err(Failure::Other(Error::Sandbox(SandboxError::Inside(text)))),
         Ok(Event::Standing | Event::Ready | Event::Filtered(_)) | Err(_) => Err(Failure::Ended),
-    }
-}
-
-/// A wait status.
-#[derive(Debug)]
-struct Status(i32);
-
-impl Status {
-    fn code(&self) -> Option<i32> {
-        libc::WIFEXITED(self.0).then(|| libc::WEXITSTATUS(self.0))
-    }
-}
-
-impl std::fmt::Display for Status {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.code() {
-            Some(code) => write!(out, "exit status {code}"),
-            None => write!(out, "killed by signal {}", libc::WTERMSIG(self.0)),
-        }
     }
 }
 
@@ -263,16 +251,4 @@ impl Probe {
             None => Err(Errno::INTR.into()),
         }
     }
-}
-
-/// The end of the client's output, for an error message.
-fn last_lines(context: &ServeContext<'_>) -> Vec<String> {
-    const LINES: usize = 10;
-    const WIDTH: usize = 300;
-    let log = sys::ring::Log::read(context.log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&log.kept);
-    let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let target = context.target.to_string_lossy();
-    let shown = |line: &&str| line.replace(TARGET, &target).chars().take(WIDTH).collect();
-    lines[lines.len().saturating_sub(LINES)..].iter().map(shown).collect()
 }

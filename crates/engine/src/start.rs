@@ -13,6 +13,7 @@ use crate::keeper::{self, Holdings, Keeper};
 use crate::kill_point::{self, Point};
 use crate::plan::ClientPlan;
 use crate::records::{Begun, Records};
+use crate::remembered::Remembered;
 
 /// Dropping it ends all of it.
 #[derive(Debug)]
@@ -35,10 +36,13 @@ pub fn client(
     around: &LaunchContext<'_>,
     records: &Records,
     begun: &Begun<'_>,
+    remembered: &Remembered,
 ) -> Result<Started, Error> {
     let files = assigned.files();
-    let spec = shorefast_sandbox::launcher::files::with_callers_files(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
+    let mut spec = shorefast_sandbox::launcher::files::with_callers_files(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
     let recipe = plan.recipe.completed(begun.digest, &spec).seal().map_err(Error::Keeper)?;
+    // Not in the recipe: a client that is started again gets what is known then.
+    spec.files.extend(remembered.files());
     match start(assigned, &spec, &recipe, around, records, begun) {
         Err(Error::Sandbox(error)) if spec.identity == Identity::UserNamespace && needs_dedicated_user(&error) => {
             let without = Spec { identity: Identity::DedicatedUser, ..spec.clone() };

@@ -1,19 +1,23 @@
 //! In: a target and a manner. Out: an unmount, bounded in time: polite, then forced, then lazy with the connection aborted. Only ever our
 //! mount, never another one on top of it (`sys::unmount`).
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use shorefast_sys as sys;
+use sys::ring::Log;
 use sys::unmount::{How, Outcome};
 
-use crate::error::Error;
+use crate::error::{Diagnostics, Error};
 use crate::find;
+use crate::last_words;
 use crate::process::Process;
 use crate::reconcile;
 use crate::record::Record;
 use crate::records::Records;
-use crate::state::{self, Look, Standing};
+use crate::state::{self, Look, Standing, State};
+use crate::wait_status::WaitStatus;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -52,7 +56,10 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
         Err(Error::NotOurs { path }) => return give_up(records, path, manner, end),
         found => found?,
     };
-    let way = match Look::here(records).at(&record) {
+    let standing = Look::here(records).at(&record);
+    // Its name goes with the record.
+    let log = fs::File::open(records.log(&record.id)).ok().filter(|_| standing.as_ref().is_some_and(|now| now.state != State::Dead));
+    let way = match standing {
         Some(Standing { elsewhere: Some(namespace), place: Some(_), .. }) if !find::is_id(target) => {
             return Err(Error::OtherNamespace { path: record.target.clone(), namespace, id: record.id });
         }
@@ -70,8 +77,21 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
     };
     if manner != Manner::Lazy {
         wait_for_client(records, &record, manner, end)?;
+        log.filter(|_| way == Way::Polite).map_or(Ok(()), |log| ended_well(&log, &record.target))?;
     }
     Ok(way)
+}
+
+/// Whether the client ended with success: one that could not write back what it had says so by its exit status alone.
+fn ended_well(log: &fs::File, path: &Path) -> Result<(), Error> {
+    let log = Log::read_from(log).unwrap_or_default();
+    match log.ended.map(WaitStatus) {
+        Some(status) if !status.is_success() => {
+            let said = Diagnostics { helper: last_words::of(&log, path), refused: Vec::new() };
+            Err(Error::EndedBadly { path: path.to_owned(), status, said })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Ends a mount in progress at `path`: its launching process is killed, and everything that it started ends with it.

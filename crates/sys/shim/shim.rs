@@ -5,7 +5,8 @@
 //!
 //! * `init HELPER_PID [follow]` is pid 1 of a sandbox (or its subreaper, if the client shares the host's pid
 //!   namespace). It reaps children, copies the client's output into a bounded ring file, reports to the broker how the
-//!   helper exited, and exits with its last child. 3 = control socket, 4 = read end of the client's output, 5 = ring
+//!   helper exited, writes into the ring's header how the process ended that served the mount, and exits with its last
+//!   child. 3 = control socket, 4 = read end of the client's output, 5 = ring
 //!   file, 6 = with `follow`, a pidfd: it exits when that process does.
 //! * `keeper RUN_DIR ID ORIGIN` runs on the host. It waits until the mounting process releases it or dies, then for the
 //!   end of the sandbox, and then executes the full shorefast binary, which cleans up. 3 = control socket, 4 = pidfd of
@@ -17,7 +18,7 @@
 //!   (`sys::shim::ASK` says how), and exits with 0 if they run.
 //!
 //! The control socket ties the first two roles to the mounting process: the byte `k` releases them, to live as long as
-//! the sandbox. End of file before that means that the mounting process died, and that the mount has to end, too.
+//! the sandbox. For `init` the pid of the process that serves the mount follows, as four bytes. End of file before that means that the mounting process died, and that the mount has to end, too.
 //!
 //! build.rs compiles this file separately and embeds it in the binary. It cannot use any crate, so it makes system
 //! calls in assembly; that is why it lives in `sys`.
@@ -38,6 +39,7 @@ const HOME: i32 = 7;
 /// Must agree with `sys::ring`.
 const RING_HEADER: u64 = 8;
 const RING_BYTES: u64 = 64 * 1024;
+const ENDED_SHIFT: u32 = 48;
 
 #[cfg(target_arch = "x86_64")]
 mod nr {
@@ -195,6 +197,7 @@ fn init(helper: i32, followed: i32) -> ! {
     syscall(nr::RT_SIGPROCMASK, [0, &raw const mask as usize, 0, 8, 0, 0]);
     let children = syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, 0o2004000, 0, 0]) as i32;
     let mut total = 0u64;
+    let mut server = NOBODY;
     let mut fds = [
         PollFd { fd: children, events: POLLIN, revents: 0 },
         PollFd { fd: OUTPUT, events: POLLIN, revents: 0 },
@@ -202,7 +205,7 @@ fn init(helper: i32, followed: i32) -> ! {
         PollFd { fd: followed, events: POLLIN, revents: 0 },
     ];
     // A child may have exited before SIGCHLD was blocked.
-    reap(helper, &mut total);
+    reap(helper, server, &mut total);
     loop {
         poll(&mut fds);
         if fds[1].revents != 0 && copy_output(&mut total) {
@@ -211,10 +214,16 @@ fn init(helper: i32, followed: i32) -> ! {
         if fds[0].revents != 0 {
             let mut info = [0u8; 128];
             read(children, &mut info);
-            reap(helper, &mut total);
+            // Its release may have come at the same time, and says whose end counts.
+            if fds[2].revents != 0 {
+                server = released_or_exit();
+                fds[2].fd = -1;
+                fds[2].revents = 0;
+            }
+            reap(helper, server, &mut total);
         }
         if fds[2].revents != 0 {
-            released_or_exit();
+            server = released_or_exit();
             fds[2].fd = -1;
         }
         if fds[3].revents != 0 {
@@ -223,12 +232,20 @@ fn init(helper: i32, followed: i32) -> ! {
     }
 }
 
-fn reap(helper: i32, total: &mut u64) {
+/// No child has this pid.
+const NOBODY: i32 = 0;
+
+fn reap(helper: i32, server: i32, total: &mut u64) {
     loop {
         let mut status = 0i32;
         let pid = syscall(nr::WAIT4, [usize::MAX, &raw mut status as usize, 1, 0, 0, 0]);
         if pid == 0 {
             return;
+        }
+        if pid == server as isize {
+            // A multiple of the ring's size: it does not change where the next byte goes.
+            *total |= ((status as u64 + 1) & 0xffff) << ENDED_SHIFT;
+            write_header(total);
         }
         if pid == helper as isize {
             // The helper's last output belongs in the log before its exit is reported.
@@ -259,16 +276,23 @@ fn copy_output(total: &mut u64) -> bool {
             done += part;
         }
         *total += done;
-        syscall(nr::PWRITE64, [RING as usize, total as *const u64 as usize, 8, 0, 0, 0]);
+        write_header(total);
     }
 }
 
-fn released_or_exit() {
-    let mut byte = [0u8; 1];
-    if read(CONTROL, &mut byte) != 1 || byte[0] != b'k' {
+fn write_header(total: &u64) {
+    syscall(nr::PWRITE64, [RING as usize, &raw const *total as usize, 8, 0, 0, 0]);
+}
+
+/// Returns the pid of the process that serves the mount, as far as it is known.
+fn released_or_exit() -> i32 {
+    let mut word = [0u8; 5];
+    let n = read(CONTROL, &mut word);
+    if n < 1 || word[0] != b'k' {
         exit(1);
     }
     close(CONTROL);
+    if n == 5 { i32::from_ne_bytes([word[1], word[2], word[3], word[4]]) } else { NOBODY }
 }
 
 struct Keeper {

@@ -1,4 +1,5 @@
-//! The bounded log: a header with the number of bytes ever written, then a ring of 64 KiB. `shim/shim.rs` writes it,
+//! The bounded log: a header with the number of bytes ever written (48 bits) and how the process ended that served the
+//! mount (16 bits: its wait status plus one; 0 as long as it lives), then a ring of 64 KiB. `shim/shim.rs` writes it,
 //! sharing only this layout; this module reads it. After the ring is space for a note, for data that has to survive the
 //! loss of every path to it: it can be read through the descriptor of any process that has the file open
 //! ([`write_note`], [`read_note`]).
@@ -15,7 +16,12 @@ const CAPACITY: u64 = 64 * 1024;
 pub struct Log {
     pub written: u64,
     pub kept: Vec<u8>,
+    /// The wait status of the process that served the mount, once it has ended.
+    pub ended: Option<i32>,
 }
+
+/// Must agree with `shim/shim.rs`.
+const ENDED_SHIFT: u32 = 48;
 
 /// Offset of the note.
 const NOTE: u64 = HEADER as u64 + CAPACITY;
@@ -35,8 +41,14 @@ pub fn read_note(path: &Path) -> Result<Vec<u8>> {
 
 impl Log {
     pub fn read(path: &Path) -> Result<Self> {
+        Self::read_from(&std::fs::File::open(path)?)
+    }
+
+    /// Of a file that is open: it may have no name any more.
+    pub fn read_from(mut file: &std::fs::File) -> Result<Self> {
         let mut bytes = Vec::new();
-        std::fs::File::open(path)?.read_to_end(&mut bytes)?;
+        file.seek(SeekFrom::Start(0))?;
+        file.read_to_end(&mut bytes)?;
         Ok(Self::decode(&bytes))
     }
 
@@ -50,7 +62,9 @@ impl Log {
         let Some((header, ring)) = bytes.split_first_chunk::<HEADER>() else {
             return Self::default();
         };
-        let written = u64::from_ne_bytes(*header);
+        let header = u64::from_ne_bytes(*header);
+        let written = header & ((1 << ENDED_SHIFT) - 1);
+        let ended = ((header >> ENDED_SHIFT) as i32).checked_sub(1).filter(|status| *status >= 0);
         let ring = &ring[..ring.len().min(CAPACITY as usize)];
         let kept = if written <= CAPACITY {
             ring[..ring.len().min(written as usize)].to_vec()
@@ -58,7 +72,7 @@ impl Log {
             let oldest = ((written % CAPACITY) as usize).min(ring.len());
             [&ring[oldest..], &ring[..oldest]].concat()
         };
-        Self { written, kept }
+        Self { written, kept, ended }
     }
 }
 
@@ -85,6 +99,14 @@ mod tests {
         assert_eq!(log.kept.len(), CAPACITY as usize);
         assert!(log.kept.ends_with(b"new"));
         assert_eq!(log.since(CAPACITY + 1), b"ew");
+    }
+
+    #[test]
+    fn the_end_of_the_server_is_in_the_header() {
+        let ended = |status: u64| Log::decode(&ring(((status + 1) << ENDED_SHIFT) | 5, b"hello"));
+        assert_eq!(Log::decode(&ring(5, b"hello")).ended, None);
+        assert_eq!((ended(0).ended, ended(0).written), (Some(0), 5));
+        assert_eq!((ended(0xff00).ended, ended(9).ended), (Some(0xff00), Some(9)));
     }
 
     #[test]

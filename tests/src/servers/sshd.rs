@@ -15,7 +15,8 @@ pub struct Sshd {
     pub share: PathBuf,
     /// The client's private key, readable by root alone.
     pub key: PathBuf,
-    _server: Server,
+    host_key: PathBuf,
+    server: Server,
 }
 
 impl Sshd {
@@ -28,6 +29,21 @@ impl Sshd {
             path
         };
         let (server_key, client_key) = (key("server"), key("client"));
+        Self::serve(host, server_key, client_key)
+    }
+
+    /// The same server, as far as its address says: with another key, as after a new installation, or somebody in between.
+    pub fn with_another_host_key(self, host: &Host) -> Self {
+        let Self { key, host_key, server, .. } = self;
+        drop(server);
+        for file in [&host_key, &host_key.with_extension("pub")] {
+            fs::remove_file(file).expect("the server had a key");
+        }
+        command::run(&["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", host_key.to_str().expect("our own paths are text")]);
+        Self::serve(host, host_key, key)
+    }
+
+    fn serve(host: &Host, server_key: PathBuf, client_key: PathBuf) -> Self {
         let authorized = client_key.with_extension("pub");
         let settings = format!(
             "Port {PORT}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n",
@@ -39,7 +55,7 @@ impl Sshd {
         let words = ["/usr/sbin/sshd", "-D", "-e", "-f", settings.to_str().expect("our own paths are text")];
         let server = Server::start(host, "sshd", &words);
         let server = server.wait_until_it_answers(host, SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
-        Self { share: host.directory("share"), key: client_key, _server: server }
+        Self { share: host.directory("share"), key: client_key, host_key: server_key, server }
     }
 
     pub fn source(&self) -> String {
@@ -47,7 +63,17 @@ impl Sshd {
     }
 
     pub fn options(&self) -> String {
-        let key = self.key.display();
-        format!("port={PORT},IdentityFile={key},StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null")
+        format!("{},StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null", self.careful_options())
+    }
+
+    /// Those that check the server's key, as ssh does by default.
+    pub fn careful_options(&self) -> String {
+        format!("port={PORT},IdentityFile={}", self.key.display())
+    }
+
+    /// The server's line in a file of known hosts.
+    pub fn known_host(&self) -> String {
+        let key = fs::read_to_string(self.host_key.with_extension("pub")).expect("the server has a key");
+        format!("[127.0.0.1]:{PORT} {key}")
     }
 }

@@ -73,7 +73,7 @@ impl Services {
                 return Err(wrong("a name has letters, digits, dots and dashes"));
             }
             let given = service.provide.keys().chain(service.files());
-            given.into_iter().try_for_each(|path| check_provided(path))?;
+            given.into_iter().try_for_each(|path| check_provided(path, "provide"))?;
             if service.command.is_empty() {
                 return Err(wrong("a command is needed"));
             }

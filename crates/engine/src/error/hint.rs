@@ -63,6 +63,12 @@ impl Error {
                 rustix::io::Errno::TIMEDOUT => "the path leads through a mount whose server does not answer",
                 _ => return None,
             },
+            Self::SourceWrites { .. } => {
+                "mount it with -o ro, or add to the definition source_writes = \"in-place\" (it writes into the file) or \"replace\" (it writes a new one and renames it)"
+            }
+            Self::SourceNotReplaceable { .. } => {
+                "what is written to the mount would be lost: mount it with -o ro, or see source_access in docs/CLIENTS.md"
+            }
             Self::Image(error) => return error.hint(),
             Self::Sandbox(sandbox::Error::Execute(_)) => {
                 "is the helper in the image or container? the first word of `command` is looked up on its PATH"
@@ -95,6 +101,7 @@ impl Error {
             Self::OtherNamespace { id, .. } => {
                 return Some(format!("`shorefast umount {id}` unmounts it there; a path means the mount that is seen here"));
             }
+            Self::EndedBadly { .. } => "what was written last may not have reached the server: look there before you rely on it",
             Self::Lingers { .. } | Self::Underway { .. } => "`shorefast umount --force` ends it",
             _ => return None,
         };

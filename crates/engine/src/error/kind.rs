@@ -49,7 +49,9 @@ impl Error {
         match self {
             Self::NotRoot => Kind::Privilege,
             Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
-            Self::NoContainer { .. } | Self::Container(runtimes::Error::Selector(_)) => Kind::Usage,
+            Self::NoContainer { .. } | Self::Container(runtimes::Error::Selector(_)) | Self::SourceWrites { .. } => Kind::Usage,
+            Self::SourceNotReplaceable { .. } => Kind::Denied,
+            Self::HostFile { .. } => Kind::Internal,
             Self::DefinitionUnreadable { .. } | Self::Definition { .. } | Self::LastGoodInForce { .. } => Kind::Usage,
             Self::NoSecretWay { .. } | Self::TooManySecrets { .. } | Self::Sandbox(sandbox::Error::SecretLines { .. }) => Kind::Usage,
             Self::UnknownType { .. } | Self::NotOurs { .. } => Kind::NotFound,
@@ -57,7 +59,7 @@ impl Error {
             Self::Image(error) => image_kind(error),
             Self::HostMount { code: Some(1), .. } => Kind::Usage,
             Self::HostMount { code: Some(2), .. } | Self::MountProgram { .. } => Kind::Internal,
-            Self::HostMount { .. } | Self::Helper { .. } | Self::NothingMounted { .. } => Kind::Client,
+            Self::HostMount { .. } | Self::Helper { .. } | Self::NothingMounted { .. } | Self::EndedBadly { .. } => Kind::Client,
             Self::NotServing { .. } | Self::ClientEnded { .. } => Kind::Unavailable,
             Self::Deadline { .. } | Self::UnmountHangs { .. } | Self::Sandbox(sandbox::Error::TimedOut) => Kind::Deadline,
             Self::NotInKernel { .. } | Self::Sandbox(sandbox::Error::Limit { .. } | sandbox::Error::OwnersNotMapped { .. }) => {
@@ -85,6 +87,8 @@ impl Error {
             Self::NoContainer { .. } | Self::NoSecretWay { .. } | Self::TooManySecrets { .. } => Step::Plan,
             Self::NotInKernel { .. } | Self::NoHostFile { .. } => Step::Plan,
             Self::Target { .. } | Self::Namespace { .. } | Self::Already { .. } => Step::Target,
+            Self::SourceWrites { .. } | Self::SourceNotReplaceable { .. } => Step::Target,
+            Self::HostFile { .. } => Step::Sandbox,
             Self::Image(_) | Self::Container(_) => Step::Image,
             Self::Sandbox(_) => Step::Sandbox,
             Self::Broker(_) => Step::Broker,
@@ -94,7 +98,7 @@ impl Error {
             Self::Attach { .. } => Step::Attach,
             Self::Record { .. } | Self::Keeper(_) => Step::Record,
             Self::NotOurs { .. } | Self::Underway { .. } | Self::Unmount { .. } | Self::Covered { .. } => Step::Unmount,
-            Self::OtherNamespace { .. } | Self::UnmountHangs { .. } | Self::Lingers { .. } => Step::Unmount,
+            Self::OtherNamespace { .. } | Self::UnmountHangs { .. } | Self::Lingers { .. } | Self::EndedBadly { .. } => Step::Unmount,
         }
     }
 }

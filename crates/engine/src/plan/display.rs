@@ -47,6 +47,7 @@ impl ClientPlan {
             "source_access": self.spec.source.as_ref().map(|source| source.access),
             "source_read_only": self.spec.source.as_ref().map(|source| source.is_read_only),
             "files": files,
+            "host_files": self.host_files,
             "kernel_types": self.policy.kernel_types,
             "kernel_options": self.policy.kernel_options.iter().map(|extra| (&extra.fstype, &extra.options)).collect::<BTreeMap<_, _>>(),
             "services": self.services.iter().flat_map(|services| &services.run).map(|service| &service.name).collect::<Vec<_>>(),

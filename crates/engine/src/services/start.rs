@@ -57,7 +57,7 @@ pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Ins
     };
     running.write(records).map_err(|source| Error::Record { path: records.service(&begun.id), source })?;
     keeper.release().map_err(Error::Keeper)?;
-    client.keep().map_err(|error| failed(service, error.to_string()))?;
+    client.keep(None).map_err(|error| failed(service, error.to_string()))?;
     begun.finish();
     Ok(running)
 }

@@ -47,9 +47,12 @@ impl Client {
         control::take(self.control.as_fd())
     }
 
-    /// The mount is complete: lets the client live on without this process.
-    pub fn keep(mut self) -> sys::Result<()> {
-        handshake::say(self.control.as_fd(), sys::shim::KEEP)?;
+    /// The mount is complete: lets the client live on without this process. `server`: the process that serves it, by
+    /// its pid in the sandbox; how that one ends will be in the log.
+    pub fn keep(mut self, server: Option<i32>) -> sys::Result<()> {
+        let mut word = sys::shim::KEEP.to_vec();
+        word.extend(server.into_iter().flat_map(i32::to_ne_bytes));
+        handshake::say(self.control.as_fd(), &word)?;
         self.kept = true;
         Ok(())
     }

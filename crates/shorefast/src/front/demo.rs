@@ -135,7 +135,8 @@ impl Server {
 }
 
 fn mount(server: &Server, ready: &Ready, around: &Surroundings<'_>) -> Result<(), Failure> {
-    let options = format!("port={},IdentityFile={},StrictHostKeyChecking=accept-new", ready.port, ready.key.display());
+    let (key, known_hosts) = (ready.key.display(), ready.known_hosts.display());
+    let options = format!("port={},IdentityFile={key},UserKnownHostsFile={known_hosts}", ready.port);
     let source = format!("{}@127.0.0.1:{}", server::USER, server::SHARE);
     print(&format!("3. $ shorefast mount -t sshfs -o {options} {source} {}\n", ready.target.display()));
     let places = around.places;

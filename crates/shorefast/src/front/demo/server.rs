@@ -40,6 +40,8 @@ pub struct Ready {
     pub port: u16,
     /// The private key's file.
     pub key: PathBuf,
+    /// The server's key, as ssh knows hosts.
+    pub known_hosts: PathBuf,
     /// An empty directory to mount at.
     pub target: PathBuf,
     /// The sandbox: its pid 1, its uid, and its id.
@@ -71,11 +73,12 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let launched = assigned.and_then(|assigned| assigned.launch(&spec, &around)).and_then(|launching| launching.complete());
     let Launched { client, listener, .. } = launched.map_err(Error::Sandbox)?;
     drop(listener);
-    let key = first_words(&client, &records.log(&begun.id), around.deadline)?;
-    let place = Place::make(&key, run_dir).map_err(|source| failed("cannot make a directory for the demo", source))?;
+    let (key, host_key) = first_words(&client, &records.log(&begun.id), around.deadline)?;
+    let known_hosts = format!("[127.0.0.1]:{port} {host_key}\n");
+    let place = Place::make(&key, &known_hosts, run_dir).map_err(|source| failed("cannot make a directory for the demo", source))?;
     let uid = begun.ids.client(spec.identity);
     let pid = client.pid().as_raw_nonzero().get();
-    let ready = Ready { port, key: place.key(), target: place.target(), pid, uid, id: begun.id.clone() };
+    let ready = Ready { port, key: place.key(), known_hosts: place.known_hosts(), target: place.target(), pid, uid, id: begun.id.clone() };
     let said = serde_json::to_string(&ready).map_err(std::io::Error::from).and_then(|line| writeln!(std::io::stdout(), "{line}"));
     said.map_err(|source| failed("the demo is gone", source))?;
     wait_for_the_end(&place.target());
@@ -96,7 +99,7 @@ fn spec(port: u16) -> Spec {
     // The key is generated inside and discarded with the sandbox.
     let script = format!(
         "set -e; mkdir {SHARE}; ssh-keygen -q -t ed25519 -N '' -f /root/host; ssh-keygen -q -t ed25519 -N '' -f /root/key; \
-         cat /root/key; exec /usr/sbin/sshd -D -e -f /root/sshd_config"
+         cat /root/key /root/host.pub; exec /usr/sbin/sshd -D -e -f /root/sshd_config"
     );
     Spec {
         command: ["sh", "-c", &script].map(Into::into).to_vec(),
@@ -115,15 +118,15 @@ fn spec(port: u16) -> Spec {
     }
 }
 
-/// Waits until sshd listens, and returns the key that was printed before.
-fn first_words(client: &Client, log: &Path, deadline: Instant) -> Result<String, Failure> {
+/// Waits until sshd listens, and returns the client's key and the server's public one, which were printed before.
+fn first_words(client: &Client, log: &Path, deadline: Instant) -> Result<(String, String), Failure> {
     const END: &str = "-----END OPENSSH PRIVATE KEY-----\n";
     loop {
         let said = Log::read(log).map(|log| String::from_utf8_lossy(&log.kept).into_owned()).unwrap_or_default();
         if let Some((key, rest)) = said.split_once(END)
             && rest.contains("Server listening")
         {
-            return Ok(format!("{key}{END}"));
+            return Ok((format!("{key}{END}"), rest.lines().next().unwrap_or_default().to_owned()));
         }
         let mut ended = [PollFd::from_borrowed_fd(client.pidfd(), PollFlags::IN)];
         let pause = rustix::time::Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
@@ -160,7 +163,7 @@ struct Place(PathBuf);
 
 impl Place {
     /// In the directory for temporary files, or where there is none, beside our records.
-    fn make(key: &str, run_dir: &Path) -> std::io::Result<Self> {
+    fn make(key: &str, known_hosts: &str, run_dir: &Path) -> std::io::Result<Self> {
         let name = format!("shorefast-demo.{}", std::process::id());
         let usual = Some(std::env::temp_dir()).filter(|directory| directory.is_dir());
         let place = Self(usual.unwrap_or_else(|| run_dir.parent().unwrap_or(run_dir).to_owned()).join(name));
@@ -168,11 +171,16 @@ impl Place {
         fs::create_dir(place.target())?;
         let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(place.key())?;
         file.write_all(key.as_bytes())?;
+        fs::write(place.known_hosts(), known_hosts)?;
         Ok(place)
     }
 
     fn key(&self) -> PathBuf {
         self.0.join("key")
+    }
+
+    fn known_hosts(&self) -> PathBuf {
+        self.0.join("known_hosts")
     }
 
     fn target(&self) -> PathBuf {
@@ -183,6 +191,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.key());
+        let _ = fs::remove_file(self.known_hosts());
         // Never recursively: something could still be mounted there.
         let _ = fs::remove_dir(self.target());
         let _ = fs::remove_dir(&self.0);
