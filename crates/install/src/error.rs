@@ -29,7 +29,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// One line for somebody who can do something about it.
+    /// One line, when the user can act.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Foreign { path } => return Some(format!("move it away if it is not needed: mv {0} {0}.old", path.display())),

@@ -29,7 +29,7 @@ pub enum Recorded {
     Link {
         to: Vec<PathBuf>,
     },
-    /// Written by somebody else, for our use: kubelet's resolv.conf.
+    /// Written by another program, for our use: kubelet's resolv.conf.
     Leavings,
 }
 

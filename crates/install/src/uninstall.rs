@@ -59,7 +59,7 @@ fn remove(host: &HostRoot, path: &Path, recorded: &Recorded) -> Result<Outcome, 
     match host.find(path)? {
         Found::Nothing => Ok(Outcome::Gone),
         found if !decide::is_ours(&found, recorded) => Ok(Outcome::NotOurs),
-        // A directory in which somebody keeps something stays.
+        // A directory that is not empty stays.
         Found::Directory => host.remove_directory(path).map(|()| Outcome::Gone),
         _ => host.remove_file(path).map(|()| Outcome::Gone),
     }

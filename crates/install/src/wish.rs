@@ -1,4 +1,4 @@
-//! What somebody wants to have on the host, as a list of files, links and directories. Pure.
+//! The desired state of the host, as a list of files, links and directories. Pure.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

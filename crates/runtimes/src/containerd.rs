@@ -16,7 +16,7 @@ const RUNTIME: Runtime = Runtime::Containerd;
 /// Docker's containers: Docker knows them better.
 const OF_DOCKER: &str = "moby";
 
-/// containerd itself knows ids only. What people call the name is a label of whoever made the container.
+/// containerd itself knows ids only. The name that users know is a label that the creator of the container set.
 const NAMES: &[&str] = &["io.kubernetes.container.name", "nerdctl/name"];
 
 pub(crate) fn ask(by: &By, deadline: Instant) -> Result<Vec<Seen>, Error> {

@@ -27,7 +27,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// One line for somebody who can do something about it.
+    /// One line, when the user can act.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Selector(_) => "a container is NAME or KEY=VALUE (a label), with docker:, podman: or containerd: before it if need be",

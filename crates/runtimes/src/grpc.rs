@@ -59,7 +59,7 @@ impl Channel {
         let exchange = self.exchange(request, framed(message));
         let bounded = self.runtime.block_on(async { tokio::time::timeout_at(self.deadline.into(), exchange).await });
         let body = bounded.map_err(|_| Failure::Connection(io::ErrorKind::TimedOut.into()))??;
-        // One byte says whether it is compressed, which nobody asked for, and four how long it is.
+        // One byte: whether it is compressed, which we did not request. Four bytes: its length.
         let message = body.get(5..).filter(|_| body[0] == 0).ok_or_else(|| Failure::Connection(io::ErrorKind::InvalidData.into()))?;
         Out::decode(message).map_err(|error| other(&error))
     }

@@ -33,7 +33,7 @@ pub(crate) fn get(socket: &Path, path: &str, deadline: Instant) -> io::Result<An
     }
 }
 
-/// With a limit also for the connection itself: who does not accept it lets callers wait.
+/// With a deadline for the connection as well: a server that does not accept it would block the caller.
 fn connect(socket: &Path, deadline: Instant) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(socket)?;
     let stream = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

@@ -69,7 +69,7 @@ fn ask_command(program: PathBuf, by: &By, deadline: Instant) -> Result<Vec<Seen>
     Ok(listed.unwrap_or_default().into_iter().filter(is_meant).map(seen).collect())
 }
 
-/// Whether it succeeded, its output and what it said. Files, not pipes: nobody has to read while it writes.
+/// Whether it succeeded, its output and what it said. Files, not pipes: they need no reader while it writes.
 fn run(mut command: Command, deadline: Instant) -> io::Result<(bool, Vec<u8>, Vec<u8>)> {
     let file = || rustix::fs::memfd_create("podman-output", MemfdFlags::CLOEXEC).map(File::from);
     let (mut output, mut said) = (file()?, file()?);

@@ -23,7 +23,7 @@ const KEYCTL_MOVE: libc::c_long = 30;
 const KEYCTL_MOVE_EXCL: libc::c_long = 1;
 
 impl Claim {
-    /// `None`: somebody else has the name. An error: this kernel has no keys for us, and nobody can claim anything.
+    /// `None`: another process holds the name. An error: this kernel has no keys for us, so no name can be claimed.
     ///
     /// A claim of a killed process ends after `at_most`, and its name is free again when the kernel has cleared it away
     /// (kernel.keys.gc_delay, five minutes).
@@ -34,7 +34,7 @@ impl Claim {
         let key =
             unsafe { libc::syscall(libc::SYS_add_key, c"user".as_ptr(), description.as_ptr(), c"-".as_ptr(), 1usize, PROCESS_KEYRING) };
         let key = checked(|| format!("add_key({name})"), key)?;
-        // Where it is now, nobody else looks; there, it is for the first who comes.
+        // No other process searches this keyring; in the other one, the first key wins.
         let seconds = libc::c_long::try_from(at_most.as_secs()).unwrap_or(libc::c_long::MAX).saturating_add(1);
         let claimed = keyctl("KEYCTL_SET_TIMEOUT", [KEYCTL_SET_TIMEOUT, key, seconds.min(u32::MAX.into()), 0, 0])
             .and_then(|_| keyctl("KEYCTL_MOVE", [KEYCTL_MOVE, key, PROCESS_KEYRING, USER_KEYRING, KEYCTL_MOVE_EXCL]));

@@ -28,7 +28,7 @@ pub fn open_host_node() -> Result<OwnedFd> {
     call(|| "open(\"/dev/fuse\")".into(), rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()))
 }
 
-/// A node in a filesystem that nobody else sees and that goes away with the last descriptor.
+/// A node in a filesystem that no other process sees and that goes away with the last descriptor.
 fn open_own_node() -> Result<OwnedFd> {
     const NAME: &str = "fuse";
     let place = mount::new_filesystem("tmpfs", &[("size", "4096")], MountAttrFlags::MOUNT_ATTR_NOEXEC)?;

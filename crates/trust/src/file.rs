@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Who says that this file counts.
+/// On whose authority the file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
     /// It counts because of where it is: it is root's.
@@ -58,7 +58,7 @@ pub fn check_file(path: &Path, chosen: Chosen) -> io::Result<PathBuf> {
     Ok(real)
 }
 
-/// A directory of such files: nobody else can add one.
+/// A directory of such files: only root can add one.
 #[derive(Debug)]
 pub struct Directory(PathBuf);
 
@@ -149,7 +149,7 @@ fn judge(path: &Path, meta: &Metadata, also: Option<u32>, sticky: Sticky) -> io:
     if owner != 0 && Some(owner) != also {
         return Err(untrusted(path, Problem::Owner(owner)));
     }
-    // Nobody can write to a link.
+    // A link cannot be written to.
     if meta.is_symlink() || (sticky == Sticky::Helps && meta.is_dir() && meta.mode() & STICKY != 0) {
         return Ok(());
     }

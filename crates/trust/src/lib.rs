@@ -1,6 +1,6 @@
-//! Files that decide what root does: a path in, its content out, if nobody but root could have written it.
+//! Files that decide what root does: a path in, its content out, if only root could have written it.
 //!
-//! Definitions say which programs run and what the kernel mounts, so whoever can change one is root. The file, every directory on
+//! Definitions say which programs run and what the kernel mounts, so the right to change one is as good as root. The file, every directory on
 //! the way to it, and every link are looked at, each with its real name. Once all of them can be changed by root alone, what was looked
 //! at stays as it was: no descriptor has to be held for that.
 //!

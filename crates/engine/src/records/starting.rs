@@ -119,7 +119,7 @@ impl Records {
         Err(self.error(io::Error::new(ErrorKind::AlreadyExists, "no free id was found: too many clients run on this host")))
     }
 
-    /// `None`: somebody has the slot.
+    /// `None`: the slot is taken.
     fn begin_in(&self, slot: u16, nonce: u64, starting: &Starting, deadline: Instant) -> io::Result<Option<Begun<'_>>> {
         let (id, ids) = (format!("m{slot:04x}-{nonce:012x}"), Ids::of_slot(slot));
         if self.is_unfinished(&id) {
@@ -132,7 +132,7 @@ impl Records {
             Ok(claim) => claim,
             Err(_) => None,
         };
-        // Not before it is claimed: whoever had the claim has processes by now. Also of another run directory, or of a mount that this one
+        // After the claim: its previous holder has processes by now. Also of another run directory, or of a mount that this one
         // has forgotten.
         if members::is_anybody(ids) {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Records {
         Ok(Some(Begun { records: self, ids, digest: starting.digest, id, log, indexed, done: false, _claim: claim }))
     }
 
-    /// Whether somebody is making a mount.
+    /// Whether a mount is in progress.
     pub fn is_anything_being_made(&self) -> Result<bool, Error> {
         Ok(self.unfinished()?.iter().any(|(_, starting)| starting.as_ref().is_some_and(Starting::is_being_made)))
     }
