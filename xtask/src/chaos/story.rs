@@ -108,7 +108,7 @@ fn serves(kind: Kind, target: &Path) -> Result<(), String> {
 fn ended(scene: &Scene, random: &mut Random, kind: Kind, target: &Path, end: End) -> Result<(), String> {
     let path = target.to_string_lossy();
     let checked = |words: &[&str]| {
-        let answer = scene.call(&[words, &[&*path]].concat());
+        let answer = unless_busy(|| scene.call(&[words, &[&*path]].concat()));
         scene.check_manners(&answer);
         good(&answer)
     };
@@ -198,7 +198,7 @@ fn moved(scene: &Scene, target: &Path) -> Result<(), String> {
     let elsewhere = PathBuf::from(format!("{}-moved", parent.display()));
     fs::rename(parent, &elsewhere).map_err(|error| error.to_string())?;
     let there = elsewhere.join(target.file_name().ok_or("no name")?);
-    let answer = scene.call(&["umount", &there.to_string_lossy()]);
+    let answer = unless_busy(|| scene.call(&["umount", &there.to_string_lossy()]));
     scene.check_manners(&answer);
     let result = good(&answer).and_then(|()| gone(scene, &there));
     clear(&there);
@@ -292,16 +292,21 @@ fn settles(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
 
 /// A file that this process has just read through the mount may be open for another moment, in what another thread is starting: descriptors
 /// are copied by fork, and closed by execve.
-fn plain_umount(target: &Path) -> Result<(), String> {
+fn unless_busy(call: impl Fn() -> Answer) -> Answer {
     const OPEN_IN_A_CHILD: Duration = Duration::from_secs(1);
     let deadline = Instant::now() + OPEN_IN_A_CHILD;
     loop {
-        let answer = program(&["umount", &target.to_string_lossy()]);
-        match good(&answer) {
-            Err(_) if answer.words.contains("target is busy") && Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
-            result => return result,
+        let answer = call();
+        let is_busy = ["target is busy", "Device or resource busy"].iter().any(|words| answer.words.contains(words));
+        if answer.is_good() || !is_busy || Instant::now() >= deadline {
+            return answer;
         }
+        std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+fn plain_umount(target: &Path) -> Result<(), String> {
+    good(&unless_busy(|| program(&["umount", &target.to_string_lossy()])))
 }
 
 /// Whatever is there; for what comes next.
