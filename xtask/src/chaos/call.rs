@@ -1,10 +1,11 @@
 //! One call of a program, with a deadline: what hangs is a finding, not the end of the storm.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
-use std::process::{Child, Command, Stdio};
+use std::io::{PipeWriter, Read as _, Seek as _};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
 /// The longest that any call of the storm allows itself is 2 s, and umount has 10 s; the rest is for a busy machine.
@@ -35,6 +36,8 @@ impl std::fmt::Display for Answer {
 
 pub(crate) struct Called {
     child: Child,
+    /// The other end is the standard input of the program and of the programs that it starts; our keeper and clients do not have it.
+    input: PipeWriter,
     output: File,
     started: Instant,
     what: String,
@@ -46,12 +49,23 @@ impl Called {
         let output = tempfile::tempfile()?;
         let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).map(|word| word.to_string_lossy()).collect();
         let what = words.join(" ");
-        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
-        Ok(Self { child: command.spawn()?, output, started: Instant::now(), what })
+        let (reader, input) = std::io::pipe()?;
+        command.stdin(reader).stdout(output.try_clone()?).stderr(output.try_clone()?);
+        Ok(Self { child: command.spawn()?, input, output, started: Instant::now(), what })
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
+    }
+
+    /// Waits for the helpers that the program started, too: mount(8) can be killed while its helper goes on.
+    pub(crate) fn finish_with_helpers(self) -> std::io::Result<Answer> {
+        let input = self.input.try_clone()?;
+        let answer = self.finish();
+        // A pipe without readers is an error for its writer.
+        let timeout = rustix::time::Timespec::try_from(DEADLINE).map_err(std::io::Error::other)?;
+        rustix::event::poll(&mut [PollFd::new(&input, PollFlags::empty())], Some(&timeout))?;
+        Ok(answer)
     }
 
     pub(crate) fn finish(mut self) -> Answer {

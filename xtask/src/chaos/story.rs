@@ -239,14 +239,13 @@ fn interrupted(scene: &Scene, random: &mut Random, target: &Path) -> Result<(), 
     std::thread::sleep(Duration::from_micros(random.below(60_000)));
     let ended = Instant::now();
     called.signal(signal);
-    let answer = called.finish();
+    let answer = called.finish_with_helpers().map_err(|error| error.to_string())?;
     scene.check_manners(&answer);
     let story = |problem: String| format!("{kind:?} by {front:?}, {signal:?}: {problem}");
     if ended.elapsed() > SETTLES_WITHIN {
         return Err(story(format!("ended only after {:?}", ended.elapsed())));
     }
     settles("a working mount or none", || mountinfo::at(target).is_empty() || serves(kind, target).is_ok()).map_err(story)?;
-    // mount(8) may be gone while its helper is at it.
     let free = || {
         clear(target);
         let calls = scene.call(&["reconcile"]);
