@@ -77,7 +77,7 @@ fn offline_says_what_to_import() {
     let Some(host) = Host::new() else { return };
     host.offer_packages();
     let said = host.shorefast(&["mount", "--offline", "-t", "sshfs", "host:", text(&host.directory("target"))]).exits(32);
-    assert!(said.stderr.contains("packages:debian/bookworm?sshfs") && said.stderr.contains("hint:"), "{}", said.stderr);
+    assert!(said.stderr.contains("packages:debian/trixie?sshfs") && said.stderr.contains("hint:"), "{}", said.stderr);
     host.assert_nothing_left();
 }
 

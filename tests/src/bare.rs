@@ -31,7 +31,7 @@ pub fn enter(host: &Host) {
     let at = |name: &str| root.join(name).display().to_string();
     command::run(&["mount", "-t", "proc", "proc", &at("proc")]);
     command::run(&["cp", "-a", "/dev/null", &at("dev")]);
-    command::run(&["mount", "--bind", &client::packages().display().to_string(), &at("archive")]);
+    command::run(&["mount", "--bind", &client::current_packages().display().to_string(), &at("archive")]);
     enter_root(&root);
     host.settle();
 }

@@ -21,7 +21,12 @@ pub fn store() -> PathBuf {
     cache().join("store")
 }
 
-/// The local archive of Debian packages that `cargo xtask setup` makes.
+/// The local archive of the packages that the catalogue names: Debian's current release. `cargo xtask setup` makes it.
+pub fn current_packages() -> PathBuf {
+    cache().join("debian-trixie")
+}
+
+/// The same of the release before, which can be named.
 pub fn packages() -> PathBuf {
     cache().join("debian")
 }

@@ -122,12 +122,12 @@ impl Host {
 
     /// Lets images be made from the local archive of packages: a test has no way to the one outside.
     pub fn offer_packages(&self) {
-        self.offer_packages_of(&crate::client::packages());
+        self.offer_packages_of(&crate::client::current_packages());
     }
 
     pub fn offer_packages_of(&self, packages: &Path) {
         let configuration = format!(
-            "suite = \"bookworm\"\nmirrors = [\"file:{}\"]\nkeyring = \"{}\"\n",
+            "suite = \"trixie\"\nmirrors = [\"file:{}\"]\nkeyring = \"{}\"\n",
             packages.display(),
             packages.join("key.gpg").display()
         );

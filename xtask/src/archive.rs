@@ -7,52 +7,61 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::private_apt::PrivateApt;
 use crate::{cache, process};
 
+/// The release of the machine that the tests run on.
 pub(crate) const SUITE: &str = "bookworm";
+/// The release that the catalogue names.
+const CURRENT_SUITE: &str = "trixie";
 
 /// A directory of the cache with dists, pool and key.gpg.
 pub(crate) struct Archive {
     pub(crate) name: &'static str,
+    pub(crate) suite: &'static str,
     /// Their dependencies come, too.
     pub(crate) packages: &'static [&'static str],
 }
 
 /// Everything that the tests build images of.
-pub(crate) const CLIENTS: Archive = Archive {
-    name: "debian",
-    packages: &[
-        "bindfs",
-        "ca-certificates",
-        "ceph-fuse",
-        "cifs-utils",
-        "coreutils",
-        "dash",
-        "davfs2",
-        "fuse3",
-        "glusterfs-client",
-        "grep",
-        "mawk",
-        "mount",
-        "nfs-common",
-        "openssh-server",
-        "rclone",
-        "s3fs",
-        "sed",
-        "sshfs",
-    ],
-};
+pub(crate) const CLIENTS: Archive = Archive { name: "debian", suite: SUITE, packages: PACKAGES };
+/// Where the catalogue's images come from in tests.
+pub(crate) const CURRENT_CLIENTS: Archive = Archive { name: "debian-trixie", suite: CURRENT_SUITE, packages: PACKAGES };
+
+const PACKAGES: &[&str] = &[
+    "bindfs",
+    "ca-certificates",
+    "ceph-fuse",
+    "cifs-utils",
+    "coreutils",
+    "dash",
+    "davfs2",
+    "fuse3",
+    "glusterfs-client",
+    "grep",
+    "mawk",
+    "mount",
+    "nfs-common",
+    "openssh-server",
+    "rclone",
+    "s3fs",
+    "sed",
+    "sshfs",
+];
 
 impl Archive {
     pub(crate) fn build(&self, cache: &Path) -> Result<()> {
-        let recipe = format!("2 {SUITE} {}\n", self.packages.join(" "));
+        let recipe = format!("2 {} {}\n", self.suite, self.packages.join(" "));
         cache::build_once(&cache.join(self.name), &recipe, |archive| {
             let pool = archive.join("pool");
             fs::create_dir_all(pool.join("partial"))?;
-            download(self.packages, &pool)?;
+            match self.suite {
+                SUITE => download(self.packages, &pool)?,
+                suite => download_of(suite, self.packages, archive, &pool)?,
+            }
             fs::remove_dir(pool.join("partial"))?;
-            index(archive)?;
-            sign(archive)
+            index(archive, self.suite)?;
+            sign(archive, self.suite)
         })
     }
 }
@@ -77,8 +86,15 @@ fn download(packages: &[&str], pool: &Path) -> Result<()> {
     fs::remove_file(nothing).context("cannot tidy up")
 }
 
-fn index(archive: &Path) -> Result<()> {
-    let dists = archive.join("dists").join(SUITE);
+/// The same of another release.
+fn download_of(suite: &str, packages: &[&str], archive: &Path, pool: &Path) -> Result<()> {
+    let apt = PrivateApt::new(&archive.join("apt"), &[suite])?;
+    apt.download(packages, pool)?;
+    apt.discard()
+}
+
+fn index(archive: &Path, suite: &str) -> Result<()> {
+    let dists = archive.join("dists").join(suite);
     let architecture = process::output(Command::new("dpkg").arg("--print-architecture"))?;
     let index = dists.join(format!("main/binary-{}", architecture.trim()));
     fs::create_dir_all(&index)?;
@@ -87,7 +103,7 @@ fn index(archive: &Path) -> Result<()> {
     process::run(Command::new("xz").args(["--keep"]).arg(index.join("Packages")))?;
     let mut command = Command::new("apt-ftparchive");
     let fields =
-        [("Origin", "Debian"), ("Suite", SUITE), ("Codename", SUITE), ("Components", "main"), ("Architectures", architecture.trim())];
+        [("Origin", "Debian"), ("Suite", suite), ("Codename", suite), ("Components", "main"), ("Architectures", architecture.trim())];
     for (field, value) in fields {
         command.arg("-o").arg(format!("APT::FTPArchive::Release::{field}={value}"));
     }
@@ -95,7 +111,7 @@ fn index(archive: &Path) -> Result<()> {
     fs::write(dists.join("Release"), release).context("cannot write Release")
 }
 
-fn sign(archive: &Path) -> Result<()> {
+fn sign(archive: &Path, suite: &str) -> Result<()> {
     let home = archive.join("gnupg");
     fs::create_dir(&home)?;
     fs::set_permissions(&home, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
@@ -106,7 +122,7 @@ fn sign(archive: &Path) -> Result<()> {
     };
     process::run(gpg().args(["--quick-gen-key", "shorefast tests", "ed25519", "sign", "never"]))?;
     process::run(gpg().arg("--output").arg(archive.join("key.gpg")).arg("--export"))?;
-    let dists = archive.join("dists").join(SUITE);
+    let dists = archive.join("dists").join(suite);
     process::run(gpg().arg("--output").arg(dists.join("InRelease")).arg("--clearsign").arg(dists.join("Release")))?;
     process::run(Command::new("gpgconf").env("GNUPGHOME", &home).args(["--kill", "all"]))?;
     fs::remove_dir_all(home).context("cannot remove the key")

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::archive::Archive;
+use crate::archive::{self, Archive};
 use crate::kernels::{self, KERNELS};
 use crate::matrix::{self, Column};
 use crate::parallel::in_parallel;
@@ -26,8 +26,11 @@ pub(crate) struct Args {
 /// The cluster, and the native clients, which are the oracle.
 const PACKAGES: [&str; 6] = ["ceph-common", "ceph-fuse", "ceph-mds", "ceph-mon", "ceph-osd", "kmod"];
 
-const ARCHIVE: Archive =
-    Archive { name: "debian-ceph", packages: &["ceph-common", "ceph-fuse", "coreutils", "dash", "grep", "mawk", "mount", "sed"] };
+const ARCHIVE: Archive = Archive {
+    name: "debian-ceph",
+    suite: archive::SUITE,
+    packages: &["ceph-common", "ceph-fuse", "coreutils", "dash", "grep", "mawk", "mount", "sed"],
+};
 
 /// Those that the catalogue names.
 const IMAGES: [&str; 2] = ["packages:debian/bookworm?ceph-fuse,dash", "packages:debian/bookworm?ceph-common"];

@@ -105,7 +105,7 @@ impl Column {
 }
 
 /// Images that only guests use. Made here, once: there, each guest would make them anew, on one slow processor.
-const IMAGES: [&str; 2] = ["packages:debian/bookworm?cifs-utils", "packages:debian/bookworm?nfs-common"];
+const IMAGES: [&str; 2] = ["packages:debian/trixie?cifs-utils", "packages:debian/trixie?nfs-common"];
 
 /// Several kernels at the same time: a guest has one processor.
 pub(crate) fn run_on(versions: &[&'static str], programs: &[String], selection: Selection<'_>) -> Result<Vec<Column>> {
@@ -114,7 +114,7 @@ pub(crate) fn run_on(versions: &[&'static str], programs: &[String], selection: 
 }
 
 pub(crate) fn make_images() -> Result<()> {
-    pull(client::packages(), &IMAGES)
+    pull(client::current_packages(), &IMAGES)
 }
 
 /// Into the store that all tests share, from this archive.

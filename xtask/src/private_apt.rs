@@ -33,6 +33,14 @@ impl PrivateApt {
         fs::remove_file(&file).context("cannot remove the package file")
     }
 
+    /// Packages with all that they depend on, as apt would install them on a machine that has nothing.
+    pub(crate) fn download(&self, packages: &[&str], pool: &Path) -> Result<()> {
+        let mut command = self.get();
+        command.args(["--quiet=2", "--yes", "--download-only", "--no-install-recommends"]);
+        command.arg(format!("-oDir::Cache::archives={}", pool.display()));
+        process::run(command.arg("install").args(packages))
+    }
+
     /// The source of a package as Debian builds it, with its patches applied, in the new directory `place`.
     pub(crate) fn unpack_source(&self, package: &str, suite: &str, place: &Path) -> Result<()> {
         process::run(self.get().args(["source", "--download-only"]).arg(format!("{package}/{suite}")))?;

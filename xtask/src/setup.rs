@@ -56,6 +56,7 @@ pub(crate) fn run() -> Result<()> {
     apt::ensure_installed(&PACKAGES)?;
     images::build_all(&cache)?;
     archive::CLIENTS.build(&cache)?;
+    archive::CURRENT_CLIENTS.build(&cache)?;
     s3_server::install(&cache)?;
     ensure_nextest()
 }

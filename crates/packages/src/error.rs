@@ -53,7 +53,7 @@ impl Error {
     /// One line of advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Spec(_) => "it looks like packages:debian/bookworm?sshfs,fuse3",
+            Self::Spec(_) => "it looks like packages:debian/trixie?sshfs,fuse3",
             Self::Configuration { .. } => "docs/PACKAGES.md lists the keys",
             Self::NoSuite => "say --suite, or suite = in /etc/shorefast/packages.toml",
             Self::NoArchive { .. } => "pass --mirror, or set mirrors in /etc/shorefast/packages.toml; this machine's apt sources name none",

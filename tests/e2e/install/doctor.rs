@@ -28,7 +28,7 @@ fn a_good_host_is_good_and_a_bad_type_is_bad() {
     let said = host.shorefast(&["doctor", "nosuch"]).exits(2).stdout;
     assert!(said.contains("BAD      nosuch: no client definition lists the type"), "{said}");
     let findings = host.shorefast(&["doctor", "--json", "sshfs"]).succeeds().json();
-    assert_eq!(finding(&findings, "sshfs", "is not here")["do"], "shorefast image pull 'packages:debian/bookworm?sshfs'");
+    assert_eq!(finding(&findings, "sshfs", "is not here")["do"], "shorefast image pull 'packages:debian/trixie?sshfs'");
     if !fs::read_to_string("/proc/filesystems").expect("a list").contains("\tnfs\n") {
         let findings = host.shorefast(&["doctor", "--json", "nfs"]).exits(2).json();
         assert_eq!(finding(&findings, "nfs", "no filesystem nfs")["verdict"], "bad");

@@ -45,7 +45,7 @@ impl Filesystem {
     pub(super) fn obtain_images(host: &Host) {
         host.offer_packages();
         for image in ["bindfs", "sshfs", "glusterfs-client"] {
-            let reference = format!("packages:debian/bookworm?{image}");
+            let reference = format!("packages:debian/trixie?{image}");
             host.shorefast(&[OsStr::new("--root"), store().as_os_str(), "image".as_ref(), "pull".as_ref(), reference.as_ref()]).succeeds();
         }
     }

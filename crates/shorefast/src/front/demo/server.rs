@@ -27,7 +27,7 @@ use crate::front::demo::failure::{Failure, failed};
 pub const COMMAND: &str = "__demo-server";
 /// Sent by a demo that keeps its mount.
 pub const KEEP: &[u8] = b"k";
-pub const SERVER_IMAGE: &str = "packages:debian/bookworm?openssh-server";
+pub const SERVER_IMAGE: &str = "packages:debian/trixie?openssh-server";
 /// The sandbox's user: sshd without root serves only the user it runs as.
 pub const USER: &str = "shorefast";
 pub const SHARE: &str = "/root/share";
