@@ -42,6 +42,10 @@ pub struct Definition {
     pub options: Vec<String>,
     pub files: Vec<String>,
     pub secret: Option<SecretWay>,
+    /// The option that says which group files belong to.
+    pub group_option: Option<String>,
+    /// Whether volumes that a pod's author writes may use it.
+    pub guests: Guests,
     pub namespaces: Namespaces,
     pub capabilities: Capabilities,
     /// Through cgroups: the limits that the definition sets.
@@ -79,6 +83,10 @@ pub struct Layer {
     pub options: Option<Vec<String>>,
     pub files: Option<Vec<String>>,
     pub secret: Option<SecretLayer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_option: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guests: Option<Guests>,
     pub capabilities: Option<Capabilities>,
     pub mounts: Option<u32>,
     pub daemon: Option<Daemon>,
@@ -108,6 +116,8 @@ pub struct SecretWay {
     /// The path at which the helper looks by default.
     pub to_file: Option<PathBuf>,
     pub form: SecretForm,
+    /// Options that come with a secret and are none, such as the name of its user.
+    pub with_options: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -117,6 +127,8 @@ pub struct SecretLayer {
     pub to_option: Option<String>,
     pub to_file: Option<PathBuf>,
     pub form: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with_options: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
@@ -168,6 +180,15 @@ pub enum Namespace {
     #[default]
     Private,
     Host,
+}
+
+/// Whether people who are no administrators may have mounts of this client ([`Author::Guest`](crate::request::Author)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Guests {
+    #[default]
+    Allowed,
+    Refused,
 }
 
 /// How the helper behaves once it has mounted.
@@ -223,6 +244,8 @@ impl Layer {
             options: self.options.or(below.options),
             files: self.files.or(below.files),
             secret: self.secret.or(below.secret),
+            group_option: self.group_option.or(below.group_option),
+            guests: self.guests.or(below.guests),
             capabilities: self.capabilities.or(below.capabilities),
             mounts: self.mounts.or(below.mounts),
             daemon: self.daemon.or(below.daemon),
@@ -301,6 +324,8 @@ impl Layer {
             options: self.options.unwrap_or_default(),
             files: self.files.unwrap_or_default(),
             secret: self.secret.map(SecretLayer::complete).transpose()?,
+            group_option: self.group_option,
+            guests: self.guests.unwrap_or_default(),
             namespaces,
             capabilities: self.capabilities.unwrap_or_default(),
             limits: self.limits.limits().map_err(of_limits)?,
@@ -325,7 +350,13 @@ impl SecretLayer {
         self.to_file.iter().try_for_each(|path| check_provided(path, "secret"))?;
         let form = self.form.as_deref().unwrap_or(SecretForm::PLACE);
         let form = SecretForm::parse(form).ok_or_else(|| format!("key `secret`: `form` needs {} once", SecretForm::PLACE))?;
-        Ok(SecretWay { from_options: self.from_options.unwrap_or_default(), to_option: self.to_option, to_file: self.to_file, form })
+        Ok(SecretWay {
+            from_options: self.from_options.unwrap_or_default(),
+            to_option: self.to_option,
+            to_file: self.to_file,
+            form,
+            with_options: self.with_options.unwrap_or_default(),
+        })
     }
 }
 

@@ -10,6 +10,8 @@ pub enum Difference {
     Client,
     Image,
     Mode,
+    /// What its caller calls it.
+    Label,
     /// It was made by a build that did not write down what it was made of.
     Unknown,
 }
@@ -23,6 +25,7 @@ impl std::fmt::Display for Difference {
             Self::Client => "client definition",
             Self::Image => "image",
             Self::Mode => "mode",
+            Self::Label => "label",
             Self::Unknown => "something",
         })
     }

@@ -62,6 +62,14 @@ pub enum Error {
     NoSecretWay { client: String },
     #[error("client {client:?} reads one secret, and more were given")]
     TooManySecrets { client: String },
+    #[error("client {client:?} knows no secret {name:?}; it knows {}", list(known))]
+    UnknownSecret { client: String, name: String, known: Vec<String> },
+    #[error("the value for {name:?} that comes with the secret of client {client:?} cannot be an option")]
+    SecretsOption { client: String, name: String },
+    #[error("client {client:?} cannot be told which group files belong to")]
+    NoGroupWay { client: String },
+    #[error("not for a volume that a pod's author writes: {what}")]
+    NotForGuests { what: String },
     #[error("cannot mount at {path:?}")]
     Target { path: PathBuf, source: sys::Error },
     #[error("{path:?} is a file, and the definition of client {client:?} does not say how the client writes to it")]
@@ -154,6 +162,10 @@ fn looked(directory: &std::path::Path, files: &[PathBuf]) -> String {
     }
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
     format!(" (looked at the built-in ones and {})", names.join(", "))
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// The start of a sentence about the mounts that cover this one.

@@ -43,5 +43,8 @@ fn is_served(records: &Records, record: &Record) -> bool {
 
 /// Empty: it is the same mount.
 fn differences(record: &Record, plan: &ClientPlan) -> Vec<Difference> {
-    record.made_of.as_ref().map_or_else(|| vec![Difference::Unknown], |made_of| made_of.differences(&plan.fingerprint()))
+    let made_of = record.made_of.as_ref();
+    let mut differences = made_of.map_or_else(|| vec![Difference::Unknown], |made_of| made_of.differences(&plan.fingerprint()));
+    differences.extend((record.label != plan.recipe.request.label).then_some(Difference::Label));
+    differences
 }

@@ -11,6 +11,8 @@ pub mod client_root;
 pub mod serve;
 pub mod mount_source;
 pub mod existing;
+pub mod usage;
+pub mod publish;
 pub mod unmount;
 pub mod list;
 pub mod find;

@@ -236,6 +236,7 @@ impl Parts<'_> {
             services,
             boot: sys::process::boot_id().to_owned(),
             sandbox: *sandbox,
+            label: plan.recipe.request.label.clone(),
             made_of: Some(plan.fingerprint()),
         })
     }

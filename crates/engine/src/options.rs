@@ -107,6 +107,11 @@ pub fn superblock_flag_names(word: u64) -> impl Iterator<Item = &'static str> {
     flag_names(word & (libc::MS_SYNCHRONOUS | libc::MS_DIRSYNC | libc::MS_LAZYTIME))
 }
 
+/// The names of all options in a text, flags included.
+pub fn names(text: &str) -> Result<Vec<String>, Error> {
+    split(text).map(|items| items.into_iter().map(|item| item.name).collect())
+}
+
 /// Splits at commas that are not in double quotes.
 fn split(text: &str) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();

@@ -1,6 +1,7 @@
 //! In: request and configuration. Out: a value that describes everything that will happen.
 
 mod display;
+mod guest;
 mod source;
 
 use std::ffi::{OsStr, OsString};
@@ -26,7 +27,7 @@ use crate::host_mount::HostPlan;
 use crate::mode::{self, Choice, Mode, Place};
 use crate::options::{self, Item};
 use crate::recipe::{Fingerprint, Recipe};
-use crate::request::{Existing, HelperFlag, Request};
+use crate::request::{Author as RequestAuthor, Existing, HelperFlag, Request};
 use crate::secret;
 
 #[derive(Clone, Debug)]
@@ -172,8 +173,18 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
     let Client { name, origin, definition, written } = client;
     let fstype = request.fstype.clone().unwrap_or_else(|| definition.types[0].clone());
     let root = root(request, &name, &definition, choice.place)?;
-    let options = options::parse(&request.options)?.with(options::parse(&definition.options.join(","))?);
+    let mut asked = options::parse(&request.options)?;
+    if request.author == RequestAuthor::Guest {
+        guest::check(&asked, &name, &definition)?;
+        asked.flags |= libc::MS_NOSUID | libc::MS_NODEV;
+    }
+    asked.items.extend(group_option(request, &name, &definition)?);
+    let mut options = asked.with(options::parse(&definition.options.join(","))?);
+    let (named, named_files) = secret::hand_over_named(&request.secrets, &name, &definition)?;
+    options.items.retain(|item| !named.iter().any(|other| other.name == item.name));
     let (items, mut files) = hand_over_files(options.items, &definition);
+    files.extend(named_files);
+    let items = items.into_iter().chain(named).collect();
     let (mut items, secrets) = secret::hand_over(items, request.secret.as_deref(), &definition).map_err(|problem| problem.of(&name))?;
     files.extend(secrets);
     if choice.place == Place::Chroot {
@@ -274,6 +285,15 @@ fn root(request: &Request, client: &str, definition: &Definition, place: Place) 
     image.parse().map(Root::Image).map_err(Error::Image)
 }
 
+/// The option by which the client is told which group files belong to.
+fn group_option(request: &Request, client: &str, definition: &Definition) -> Result<Option<Item>, Error> {
+    let option = |group: u32| {
+        let name = definition.group_option.clone().ok_or_else(|| Error::NoGroupWay { client: client.to_owned() })?;
+        Ok(Item { name, value: Some(group.to_string()) })
+    };
+    request.group.map(option).transpose()
+}
+
 /// Files that the definition provides, and host files that a client needs to find servers.
 fn provided_files(definition: &Definition, request: &Request) -> impl Iterator<Item = File> {
     let provide = definition.provide.iter().map(|(path, text)| File { inside: path.clone(), content: Content::Text(text.clone()) });
@@ -333,11 +353,7 @@ fn needs(services: &[Services], items: &[Item]) -> Vec<Need> {
 fn hand_over_files(items: Vec<Item>, definition: &Definition) -> (Vec<Item>, Vec<File>) {
     let mut files = Vec::new();
     let hand_over = |item: Item| {
-        let path = item.value.as_deref().map(|value| value.trim_matches('"')).unwrap_or_default();
-        // Devices are the sandbox's: UserKnownHostsFile=/dev/null means just that.
-        if !definition.files.contains(&item.name) || !path.starts_with('/') || path.starts_with("/dev/") {
-            return item;
-        }
+        let Some(path) = guest::host_file(&item, definition) else { return item };
         let name = Path::new(path).file_name().unwrap_or(OsStr::new("file"));
         let inside = Path::new(spec::FILES).join(files.len().to_string()).join(name);
         let value = inside.to_string_lossy().into_owned();

@@ -54,6 +54,9 @@ pub struct Record {
     /// The sandbox's mount namespace, by inode: proves that a process belongs to it.
     #[serde(default)]
     pub sandbox: Option<u64>,
+    /// What the caller calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Fingerprint of the recipe. Missing in records of older builds.
     #[serde(default)]
     pub made_of: Option<Fingerprint>,

@@ -1,5 +1,6 @@
 //! What a caller wants mounted. Every front produces this type and passes nothing else to the engine.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,17 @@ pub struct Request {
     /// A file or pipe that holds the secret (password, key): read at launch, never before.
     #[serde(with = "text::optional")]
     pub secret: Option<PathBuf>,
+    /// More secrets, by the name of the option that the client's definition knows them by. Read like `secret`.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, PathBuf>,
+    /// What the caller calls the mount, such as a volume's id. Kept in the record; a mount with another label is another one.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// The group that files should belong to, as far as the client can be told.
+    #[serde(default)]
+    pub group: Option<u32>,
+    #[serde(default)]
+    pub author: Author,
     /// Flags that mount(8) passes to its helpers besides options.
     pub flags: Vec<HelperFlag>,
     pub client: ClientChoice,
@@ -52,6 +64,10 @@ impl Request {
             target: target.into(),
             options: String::new(),
             secret: None,
+            secrets: BTreeMap::new(),
+            label: None,
+            group: None,
+            author: Author::Administrator,
             flags: Vec::new(),
             client: ClientChoice::ByType,
             image: None,
@@ -64,6 +80,17 @@ impl Request {
             image_timeout: None,
         }
     }
+}
+
+/// Who wrote the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Author {
+    /// Somebody who may read every file of the host.
+    #[default]
+    Administrator,
+    /// Somebody who may only use what the administrator offers: no file or path of the host, no client that is not for them.
+    Guest,
 }
 
 /// For a client whose command has `{flags}`.

@@ -1,9 +1,10 @@
 //! In: options that hold secrets, and the secret file of a request. Out: files that only the client can read. No secret appears on a
 //! command line of ours, in a record, in a log or in an error.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use shorefast_sandbox::spec::{self, Content, File, Hidden, Secret};
+use shorefast_sandbox::spec::{self, Content, File, Hidden, Secret, SecretForm};
 
 use crate::definition::{Definition, SecretWay};
 use crate::error::Error;
@@ -50,6 +51,52 @@ pub fn hand_over(items: Vec<Item>, named: Option<&Path>, definition: &Definition
     }
     let is_double = way.to_file.is_some() && files.len() > 1;
     if is_double { Err(Problem::TooMany) } else { Ok((left, files)) }
+}
+
+/// Secrets by name: each is the content of a file that an option names, a secret of the definition's own way, or an option beside it.
+pub fn hand_over_named(
+    secrets: &BTreeMap<String, PathBuf>,
+    client: &str,
+    definition: &Definition,
+) -> Result<(Vec<Item>, Vec<File>), Error> {
+    let (mut items, mut files) = (Vec::new(), Vec::new());
+    let known = named(definition);
+    for (name, path) in secrets {
+        if definition.files.contains(name) {
+            let inside = PathBuf::from(spec::FILES).join("named").join(name);
+            items.push(Item { name: name.clone(), value: Some(inside.to_string_lossy().into_owned()) });
+            files.push(File { inside, content: Content::Secret { secret: Secret::Host(path.clone()), form: SecretForm::default() } });
+        } else if let Some(way) = definition.secret.as_ref().filter(|way| of_way(way).any(|known| known == name)) {
+            items.extend(hand_over_one(Secret::Host(path.clone()), way, &mut files));
+        } else if definition.secret.as_ref().is_some_and(|way| way.with_options.contains(name)) {
+            let problem = || Error::SecretsOption { client: client.to_owned(), name: name.clone() };
+            let value = std::fs::read_to_string(path).map_err(|_| problem())?;
+            let value = value.strip_suffix('\n').unwrap_or(&value);
+            if value.contains([',', '"', '\n', '\0']) {
+                return Err(problem());
+            }
+            items.push(Item { name: name.clone(), value: Some(value.to_owned()) });
+        } else {
+            return Err(Error::UnknownSecret { client: client.to_owned(), name: name.clone(), known });
+        }
+    }
+    if definition.secret.as_ref().is_some_and(|way| way.to_file.is_some()) && files.len() > 1 {
+        return Err(Problem::TooMany.of(client));
+    }
+    Ok((items, files))
+}
+
+/// The names that secrets can have.
+fn named(definition: &Definition) -> Vec<String> {
+    let way = definition.secret.iter().flat_map(|way| of_way(way).chain(&way.with_options));
+    let mut names: Vec<_> = definition.files.iter().chain(way).cloned().collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn of_way(way: &SecretWay) -> impl Iterator<Item = &String> {
+    way.from_options.iter().chain(&way.to_option)
 }
 
 fn hand_over_one(secret: Secret, way: &SecretWay, files: &mut Vec<File>) -> Option<Item> {

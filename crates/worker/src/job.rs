@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use shorefast_engine::difference::Difference;
 use shorefast_engine::error::Failure;
 use shorefast_engine::list::{Listed, Listing};
+use shorefast_engine::publish::{Below, Wanted};
 use shorefast_engine::record::Record;
 use shorefast_engine::unmount::{Manner, Way};
+use shorefast_engine::usage::Usage;
 use shorefast_engine::{Installation, Request, text};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -35,6 +37,26 @@ pub enum Operation {
     Mount(Box<Request>),
     /// Whether this is mounted already.
     Existing(Box<Request>),
+    /// The same at a place that no link on the way leads out of, by the same target.
+    MountBelow {
+        request: Box<Request>,
+        target: Below,
+        directory: Directory,
+        /// Names of the request's secrets, in the order of the descriptors.
+        secrets: Vec<String>,
+    },
+    /// A copy of a mount at another place.
+    Publish(Wanted),
+    /// Takes away what of ours is mounted there, and its directory.
+    Unpublish(Below),
+    /// Unmounts what copies were made of.
+    Unstage(Below),
+    /// How full the mount with this label is.
+    Usage {
+        #[serde(with = "text")]
+        target: PathBuf,
+        label: String,
+    },
     Unmount {
         #[serde(with = "text")]
         target: PathBuf,
@@ -47,6 +69,33 @@ pub enum Operation {
     },
 }
 
+/// The directory that is mounted at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Directory {
+    Exists,
+    /// Made, and removed again if nothing is mounted.
+    Made,
+}
+
+impl Operation {
+    /// For counters.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Mount(_) => "mount",
+            Self::MountBelow { .. } => "mount",
+            Self::Publish(_) => "publish",
+            Self::Unpublish(_) => "unpublish",
+            Self::Unstage(_) => "unstage",
+            Self::Usage { .. } => "usage",
+            Self::Existing(_) => "existing",
+            Self::Unmount { .. } => "unmount",
+            Self::List => "list",
+            Self::Inspect { .. } => "inspect",
+        }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -55,6 +104,9 @@ pub enum Answer {
     /// The mount of ours at the target, and in what it differs from the request: in nothing, if that is empty.
     Existing(Option<(Box<Record>, Vec<Difference>)>),
     Unmounted(Way),
+    Published,
+    Unpublished,
+    Usage(Usage),
     Listed(Listing),
     Inspected(Box<Listed>),
 }

@@ -10,12 +10,13 @@ use shorefast_broker::policy::Owner;
 use shorefast_engine::error::Failure;
 use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context, Plan};
+use shorefast_engine::publish::Made;
 use shorefast_engine::records::Records;
-use shorefast_engine::{Error, Installation, Request, existing, list, unmount};
+use shorefast_engine::{Error, Installation, Request, existing, list, publish, unmount, usage};
 use shorefast_image::Silent;
 use shorefast_sandbox::cgroup;
 
-use crate::job::{Answer, Cgroups, Job, Operation, Outcome};
+use crate::job::{Answer, Cgroups, Directory, Job, Operation, Outcome};
 use crate::wire;
 
 /// The body of [`crate::ask::COMMAND`]. Gives an exit code that nobody has to look at.
@@ -23,7 +24,7 @@ pub fn run() -> u8 {
     let Ok((socket, job, secrets)) = take_job() else { return 2 };
     let answer = || u8::from(wire::send(&socket, &perform(&job, &secrets), &[]).is_err());
     match (&job.operation, job.cgroups) {
-        (Operation::Mount(_), Cgroups::Own) => cgroup::run_outside_callers(answer),
+        (Operation::Mount(_) | Operation::MountBelow { .. }, Cgroups::Own) => cgroup::run_outside_callers(answer),
         _ => answer(),
     }
 }
@@ -45,12 +46,19 @@ fn perform(job: &Job, secrets: &[OwnedFd]) -> Outcome {
 fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result<Answer, Error> {
     let records = Records::at(&job.installation.run_dir);
     match &job.operation {
-        Operation::Mount(request) => {
-            let mounter = Mounter::prepare();
-            let plan = plan(&with_secret(request, secrets), &job.installation, warnings)?;
-            let record = mounter.mount(&plan, &job.installation.host(Arc::new(Silent)))?;
-            Ok(Answer::Mounted(record.map(Box::new)))
+        Operation::Mount(request) => mount(&with_secret(request, secrets), &job.installation, warnings),
+        Operation::MountBelow { request, target, directory, secrets: names } => {
+            let request = with_named_secrets(request, names, secrets);
+            let made = match directory {
+                Directory::Exists => publish::check(target).map(|()| Made::Before)?,
+                Directory::Made => publish::make(target)?,
+            };
+            mount(&request, &job.installation, warnings).inspect_err(|_| publish::unmake(target, made))
         }
+        Operation::Publish(wanted) => publish::copy(&records, wanted).map(|()| Answer::Published),
+        Operation::Unpublish(target) => publish::remove(&records, target).map(|()| Answer::Unpublished),
+        Operation::Unstage(staged) => publish::unstage(&records, staged).map(|()| Answer::Unpublished),
+        Operation::Usage { target, label } => usage::of(&records, target, label).map(Answer::Usage),
         Operation::Existing(request) => {
             let Plan::Client(plan) = plan(&with_secret(request, secrets), &job.installation, warnings)? else {
                 return Ok(Answer::Existing(None));
@@ -64,6 +72,13 @@ fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result
     }
 }
 
+fn mount(request: &Request, installation: &Installation, warnings: &mut Vec<Failure>) -> Result<Answer, Error> {
+    let mounter = Mounter::prepare();
+    let plan = plan(request, installation, warnings)?;
+    let record = mounter.mount(&plan, &installation.host(Arc::new(Silent)))?;
+    Ok(Answer::Mounted(record.map(Box::new)))
+}
+
 fn plan(request: &Request, installation: &Installation, warnings: &mut Vec<Failure>) -> Result<Plan, Error> {
     let configuration = installation.configuration()?;
     warnings.extend(configuration.problems.iter().map(Failure::from));
@@ -75,4 +90,10 @@ fn plan(request: &Request, installation: &Installation, warnings: &mut Vec<Failu
 fn with_secret(request: &Request, secrets: &[OwnedFd]) -> Request {
     let given = secrets.first().map(|fd| format!("/proc/self/fd/{}", fd.as_raw_fd()).into());
     Request { secret: given.or_else(|| request.secret.clone()), ..request.clone() }
+}
+
+/// The same for secrets with names.
+fn with_named_secrets(request: &Request, names: &[String], secrets: &[OwnedFd]) -> Request {
+    let given = names.iter().zip(secrets).map(|(name, fd)| (name.clone(), format!("/proc/self/fd/{}", fd.as_raw_fd()).into()));
+    Request { secrets: given.collect(), ..request.clone() }
 }

@@ -53,6 +53,14 @@ impl Error {
             Self::NoSecretWay { .. } => {
                 "add secret = { to_option = \"…\" } to its definition (docs/CLIENTS.md), or name the file with an option"
             }
+            Self::UnknownSecret { .. } => {
+                "a secret's name is that of the option it is for; options that are no secrets belong among the options"
+            }
+            Self::SecretsOption { .. } => "it must be one line without commas and quotes",
+            Self::NoGroupWay { .. } => {
+                "leave fsGroup out, or add group_option = \"…\" to its definition if it has such an option (docs/CLIENTS.md)"
+            }
+            Self::NotForGuests { .. } => "an administrator can offer it as a PersistentVolume or StorageClass (docs/CSI.md)",
             Self::TooManySecrets { .. } => "give it once: with --secret-file, or as an option",
             Self::Sandbox(sandbox::Error::SecretLines { .. }) => {
                 "the file must hold only the secret, such as a password, with or without a trailing newline"
