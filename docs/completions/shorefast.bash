@@ -49,6 +49,9 @@ _shorefast() {
             shorefast,reconcile)
                 cmd="shorefast__subcmd__reconcile"
                 ;;
+            shorefast,serve)
+                cmd="shorefast__subcmd__serve"
+                ;;
             shorefast,umount)
                 cmd="shorefast__subcmd__umount"
                 ;;
@@ -111,6 +114,9 @@ _shorefast() {
                 ;;
             shorefast__subcmd__help,reconcile)
                 cmd="shorefast__subcmd__help__subcmd__reconcile"
+                ;;
+            shorefast__subcmd__help,serve)
+                cmd="shorefast__subcmd__help__subcmd__serve"
                 ;;
             shorefast__subcmd__help,umount)
                 cmd="shorefast__subcmd__help__subcmd__umount"
@@ -203,7 +209,7 @@ _shorefast() {
 
     case "${cmd}" in
         shorefast)
-            opts="-h -V --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help --version mount umount list inspect logs image client demo reconcile install uninstall doctor help"
+            opts="-h -V --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help --version mount umount list inspect logs image client demo reconcile install uninstall serve doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -567,7 +573,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__help)
-            opts="mount umount list inspect logs image client demo reconcile install uninstall doctor help"
+            opts="mount umount list inspect logs image client demo reconcile install uninstall serve doctor help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -861,6 +867,20 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__help__subcmd__reconcile)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__help__subcmd__serve)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1673,6 +1693,68 @@ _shorefast() {
                 return 0
             fi
             case "${prev}" in
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__serve)
+            opts="-h --csi --kubelet-root --driver-name --node-id --csi-socket --no-registration --listen-metrics --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kubelet-root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --driver-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --node-id)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csi-socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --listen-metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --run-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

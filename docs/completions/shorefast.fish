@@ -44,6 +44,7 @@ complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "demo" -d 'Mount
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "install" -d 'Install Shorefast for kubelet, mount(8) and systemd; run it again to upgrade'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "uninstall" -d 'Remove what `install` has installed, and nothing else; live mounts continue'
+complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "serve" -d 'Serve volumes to Kubernetes, until SIGTERM; volumes outlive it'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "doctor" -d 'Check what is missing on this host, and show what to do about it'
 complete -c shorefast -n "__fish_shorefast_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand mount" -s t -l type -d 'The filesystem type; default: the first type of the chosen client' -r
@@ -288,6 +289,21 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l max-im
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -l dry-run -d 'Only show what would be done'
 complete -c shorefast -n "__fish_shorefast_using_subcommand uninstall" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l kubelet-root -d 'kubelet\'s --root-dir; nothing outside it is touched' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l driver-name -d 'The name of the driver in volumes and storage classes' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l node-id -d 'The name of this machine in the cluster [default: the host\'s name]' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l csi-socket -d 'The driver\'s socket [default: plugins/NAME/csi.sock below kubelet\'s root]' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l listen-metrics -d 'Serve /healthz and /metrics over HTTP at this address' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l csi -d 'A CSI driver, for Kubernetes'
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l no-registration -d 'Do not register with kubelet: for a controller, which serves no machine'
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
@@ -297,19 +313,20 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l max-image
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l json -d 'A JSON array of {subject, verdict, finding, do}'
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -s h -l help -d 'Print help'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "list" -d 'Show all mounts; never waits for a server'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "inspect" -d 'Show everything that is known about one mount'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "image" -d 'Get, show and remove client images'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "client" -d 'Show and check client definitions'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "demo" -d 'Mount from a temporary server, show what runs, and clean up: an introduction'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "install" -d 'Install Shorefast for kubelet, mount(8) and systemd; run it again to upgrade'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "uninstall" -d 'Remove what `install` has installed, and nothing else; live mounts continue'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "doctor" -d 'Check what is missing on this host, and show what to do about it'
-complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "mount" -d 'Mount SOURCE at TARGET through a client from an image'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "umount" -d 'Unmount, end the client, and leave nothing behind'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "list" -d 'Show all mounts; never waits for a server'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "inspect" -d 'Show everything that is known about one mount'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "logs" -d 'Show what a mount\'s client has printed (the newest 64 KiB)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "image" -d 'Get, show and remove client images'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "client" -d 'Show and check client definitions'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "demo" -d 'Mount from a temporary server, show what runs, and clean up: an introduction'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "reconcile" -d 'Clean up after killed processes and ended mounts'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "install" -d 'Install Shorefast for kubelet, mount(8) and systemd; run it again to upgrade'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "uninstall" -d 'Remove what `install` has installed, and nothing else; live mounts continue'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "serve" -d 'Serve volumes to Kubernetes, until SIGTERM; volumes outlive it'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "doctor" -d 'Check what is missing on this host, and show what to do about it'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and not __fish_seen_subcommand_from mount umount list inspect logs image client demo reconcile install uninstall serve doctor help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "pull" -d 'Get an image, or update it to the newest of its name; live mounts keep theirs'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "import" -d 'Import an image from a file, under a name'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "build" -d 'Build an image from distribution packages, verified, without running any of their scripts'

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and the crates of ours that it may use.
-const WALLS: [(&str, &[&str]); 13] = [
+const WALLS: [(&str, &[&str]); 15] = [
     ("sys", &[]),
     ("trust", &[]),
     ("net", &["trust"]),
@@ -17,7 +17,9 @@ const WALLS: [(&str, &[&str]); 13] = [
     ("install", &[]),
     ("doctor", &["engine", "image", "sys"]),
     ("worker", &["broker", "engine", "image", "sandbox", "sys"]),
-    ("shorefast", &["broker", "doctor", "engine", "image", "install", "sandbox", "sys", "worker"]),
+    ("serve", &["engine", "sys", "worker"]),
+    ("csi", &["engine", "serve", "worker"]),
+    ("shorefast", &["broker", "csi", "doctor", "engine", "image", "install", "sandbox", "serve", "sys", "worker"]),
 ];
 
 fn crates() -> PathBuf {

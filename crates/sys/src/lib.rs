@@ -21,6 +21,7 @@ pub mod seccomp;
 pub mod landlock;
 pub mod privilege;
 pub mod inherited;
+pub mod activation;
 pub mod claim;
 pub mod signals;
 pub mod deadline;

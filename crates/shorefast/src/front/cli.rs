@@ -21,6 +21,7 @@ use crate::front::install::{self, InstallArguments, UninstallArguments};
 use crate::front::mount_unit;
 use crate::front::mount_words::{self, MountArguments};
 use crate::front::places::{self, Places};
+use crate::front::serve::{self, ServeArguments};
 use crate::front::show;
 use crate::front::spelling::Problem;
 use crate::report;
@@ -77,6 +78,8 @@ enum Command {
     Install(InstallArguments),
     /// Remove what `install` has installed, and nothing else; live mounts continue
     Uninstall(UninstallArguments),
+    /// Serve volumes to Kubernetes, until SIGTERM; volumes outlive it
+    Serve(ServeArguments),
     /// Check what is missing on this host, and show what to do about it
     Doctor(DoctorArguments),
 }
@@ -143,6 +146,7 @@ fn run_other(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
         }
         Command::Install(arguments) => return Ok(install::install(&arguments, &cli.places)),
         Command::Uninstall(arguments) => return Ok(install::uninstall(&arguments)),
+        Command::Serve(arguments) => return serve::run(arguments, &cli.places),
         Command::Doctor(arguments) => return Ok(doctor::run(arguments, &cli.places)),
         Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
         Command::List { json } => print(&show::list(&records, json)?),

@@ -1,0 +1,19 @@
+//! A CSI driver for every client definition. In: calls of a container orchestrator on a unix socket. Out: operations of workers, and answers
+//! with the codes of the specification. Nothing is kept here: what is mounted where, the records and the kernel know.
+
+pub mod endpoints;
+pub mod grpc;
+pub mod registration;
+pub mod identity;
+pub mod node;
+pub mod driver;
+pub mod volume;
+pub mod capability;
+pub mod paths;
+pub mod locks;
+pub mod status;
+pub mod authority;
+pub mod messages;
+
+pub use driver::Settings;
+pub use endpoints::endpoints;

@@ -1,0 +1,184 @@
+//! csi.v1.Node: mounts on this machine.
+//!
+//! A volume is staged once per machine, which is one client, and published for each pod, which is a copy of the staged mount. A volume that
+//! is written in a pod itself is mounted where it is published.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::MemfdFlags;
+use shorefast_engine::error::{Failure, Kind};
+use shorefast_engine::publish::{Access, Below, Wanted};
+use shorefast_engine::request::{Author, Request};
+use shorefast_engine::usage::Room;
+use shorefast_worker::job::Directory;
+use shorefast_worker::{Answer, Operation};
+use tonic::{Code, Status};
+
+use crate::driver::Driver;
+use crate::messages::{
+    BYTES, Capability, Empty, GetCapabilitiesResponse, INODES, NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, ServiceCapability, VolumeUsage,
+    node_capability,
+};
+use crate::volume::EPHEMERAL;
+use crate::{capability, paths, status, volume};
+
+/// The longest id that we take: the specification says 128, Kubernetes does not mind.
+const LONGEST_ID: usize = 4096;
+/// Secrets of one volume.
+const MOST_SECRETS: usize = 32;
+/// The tokens of the pod's service account, which no client of ours asks for.
+const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+/// What is left of the caller's deadline for the way back: an answer of ours says more than a timeout.
+const WAY_BACK: Duration = Duration::from_secs(2);
+/// A server that is dead should not make kubelet wait for its statistics.
+const STATISTICS: Duration = Duration::from_secs(5);
+
+pub(crate) async fn stage(driver: Arc<Driver>, message: NodeStageVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
+    check_id(&message.volume_id)?;
+    let target = below(&driver, "staging_target_path", &message.staging_target_path)?;
+    let wanted = capability::parse(message.volume_capability.as_ref())?;
+    let request = volume::request(&message.volume_id, &message.volume_context, &wanted.flags, Author::Administrator)?;
+    let request = Request { group: wanted.group, ..request };
+    mount(&driver, request, target, Directory::Exists, &message.secrets, deadline).await
+}
+
+pub(crate) async fn unstage(driver: Arc<Driver>, message: NodeUnstageVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
+    check_id(&message.volume_id)?;
+    let staged = below(&driver, "staging_target_path", &message.staging_target_path)?;
+    let lock = driver.locks.take(&message.volume_id)?;
+    done(driver.operations.ask(Operation::Unstage(staged), Vec::new(), deadline, lock).await.result.map(drop))
+}
+
+pub(crate) async fn publish(driver: Arc<Driver>, message: NodePublishVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
+    check_id(&message.volume_id)?;
+    let target = below(&driver, "target_path", &message.target_path)?;
+    let wanted = capability::parse(message.volume_capability.as_ref())?;
+    let access = if message.readonly { Access::ReadOnly } else { wanted.access };
+    if message.staging_target_path.is_empty() {
+        if message.volume_context.get(EPHEMERAL).is_none_or(|value| value != "true") {
+            return Err(Status::failed_precondition("staging_target_path is missing, and this is no volume of a pod's own"));
+        }
+        let read_only = (access == Access::ReadOnly).then(|| "ro".to_owned());
+        let flags: Vec<_> = wanted.flags.into_iter().chain(read_only).collect();
+        let request = volume::request(&message.volume_id, &message.volume_context, &flags, Author::Guest)?;
+        let request = Request { group: wanted.group, ..request };
+        return mount(&driver, request, target, Directory::Made, &message.secrets, deadline).await;
+    }
+    let staged = below(&driver, "staging_target_path", &message.staging_target_path)?;
+    let lock = driver.locks.take(&message.volume_id)?;
+    let copy = Wanted { staged, target, access, sharing: wanted.sharing, label: message.volume_id };
+    let failed = |failure: Failure| match failure.kind {
+        // The staged mount is gone, or there is another copy of a volume that may have only one.
+        Kind::NotFound | Kind::Busy => Failure { kind: Kind::Unsupported, ..failure },
+        _ => failure,
+    };
+    done(driver.operations.ask(Operation::Publish(copy), Vec::new(), deadline, lock).await.result.map(drop).map_err(failed))
+}
+
+pub(crate) async fn unpublish(driver: Arc<Driver>, message: NodeUnpublishVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
+    check_id(&message.volume_id)?;
+    let target = below(&driver, "target_path", &message.target_path)?;
+    let lock = driver.locks.take(&message.volume_id)?;
+    done(driver.operations.ask(Operation::Unpublish(target), Vec::new(), deadline, lock).await.result.map(drop))
+}
+
+pub(crate) async fn stats(
+    driver: Arc<Driver>,
+    message: NodeGetVolumeStatsRequest,
+    deadline: Instant,
+) -> Result<NodeGetVolumeStatsResponse, Status> {
+    check_id(&message.volume_id)?;
+    if message.volume_path.is_empty() {
+        return Err(Status::invalid_argument("volume_path is missing"));
+    }
+    // A path that cannot be ours is one where the volume is not.
+    let target = below(&driver, "volume_path", &message.volume_path).map_err(|status| Status::not_found(status.message()))?;
+    let operation = Operation::Usage { target: target.path(), label: message.volume_id };
+    match driver.operations.ask(operation, Vec::new(), deadline.min(Instant::now() + STATISTICS), ()).await.result {
+        Ok(Answer::Usage(usage)) => {
+            Ok(NodeGetVolumeStatsResponse { usage: vec![volume_usage(usage.bytes, BYTES), volume_usage(usage.files, INODES)] })
+        }
+        Ok(_) => Err(Status::internal("the worker's answer is another one's")),
+        Err(failure) => Err(status::of(&failure)),
+    }
+}
+
+fn volume_usage(room: Room, unit: i32) -> VolumeUsage {
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    VolumeUsage { available: number(room.available), total: number(room.total), used: number(room.used), unit }
+}
+
+pub(crate) fn capabilities(_: Empty) -> Result<GetCapabilitiesResponse, Status> {
+    let kinds = [
+        node_capability::STAGE_UNSTAGE_VOLUME,
+        node_capability::GET_VOLUME_STATS,
+        node_capability::SINGLE_NODE_MULTI_WRITER,
+        node_capability::VOLUME_MOUNT_GROUP,
+    ];
+    let capability = |kind| ServiceCapability { rpc: Some(Capability { kind }) };
+    Ok(GetCapabilitiesResponse { capabilities: kinds.into_iter().map(capability).collect() })
+}
+
+pub(crate) fn info(driver: &Driver, _: Empty) -> Result<NodeGetInfoResponse, Status> {
+    Ok(NodeGetInfoResponse { node_id: driver.settings.node_id.clone(), max_volumes_per_node: 0 })
+}
+
+async fn mount(
+    driver: &Driver,
+    request: Request,
+    target: Below,
+    directory: Directory,
+    secrets: &HashMap<String, String>,
+    deadline: Instant,
+) -> Result<Empty, Status> {
+    let (names, descriptors) = hand_over(secrets)?;
+    let lock = driver.locks.take(request.label.as_deref().unwrap_or_default())?;
+    let left = deadline.saturating_duration_since(Instant::now() + WAY_BACK).max(Duration::from_millis(1));
+    let request = Request { target: target.path(), timeout: left, image_timeout: Some(left), ..request };
+    let operation = Operation::MountBelow { request: Box::new(request), target, directory, secrets: names };
+    match driver.operations.ask(operation, descriptors, deadline, lock).await.result {
+        Err(failure) if status::is_same(&failure) => Ok(Empty {}),
+        result => done(result.map(drop)),
+    }
+}
+
+/// Secrets as files in memory, without a name.
+fn hand_over(secrets: &HashMap<String, String>) -> Result<(Vec<String>, Vec<OwnedFd>), Status> {
+    if secrets.len() > MOST_SECRETS {
+        return Err(Status::invalid_argument(format!("more than {MOST_SECRETS} secrets")));
+    }
+    let failed = |error: std::io::Error| Status::resource_exhausted(format!("no memory for a secret: {error}"));
+    let (mut names, mut descriptors) = (Vec::new(), Vec::new());
+    for (name, secret) in secrets.iter().filter(|(name, _)| *name != TOKENS) {
+        let memory = rustix::fs::memfd_create("secret", MemfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+        let mut memory = File::from(memory);
+        memory.write_all(secret.as_bytes()).and_then(|()| memory.rewind()).map_err(failed)?;
+        names.push(name.clone());
+        descriptors.push(memory.into());
+    }
+    Ok((names, descriptors))
+}
+
+fn done(result: Result<(), Failure>) -> Result<Empty, Status> {
+    result.map(|()| Empty {}).map_err(|failure| status::of(&failure))
+}
+
+fn below(driver: &Driver, field: &str, text: &str) -> Result<Below, Status> {
+    paths::below(&driver.settings.kubelet_root, field, text)
+}
+
+fn check_id(id: &str) -> Result<(), Status> {
+    match id.len() {
+        0 => Err(Status::invalid_argument("volume_id is missing")),
+        length if length > LONGEST_ID || id.contains('\0') => {
+            Err(Status::new(Code::InvalidArgument, "volume_id is too long, or has a NUL"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,111 @@
+//! Asks workers on behalf of async requests. A request that is dropped (its caller cancelled it, or is gone) kills its worker.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use shorefast_engine::error::{Failure, Kind, Step};
+use shorefast_worker::ask::Canceller;
+use shorefast_worker::{Operation, Outcome, Workers};
+use tokio::sync::Semaphore;
+
+use crate::metrics::Metrics;
+
+/// Workers at the same time. Others wait: a full node's volumes all at once should not take all memory.
+const AT_ONCE: usize = 128;
+
+#[derive(Clone, Debug)]
+pub struct Operations {
+    workers: Arc<Workers>,
+    room: Arc<Semaphore>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Operations {
+    pub fn new(workers: Workers) -> Self {
+        Self { workers: Arc::new(workers), room: Arc::new(Semaphore::new(AT_ONCE)), metrics: Arc::default() }
+    }
+
+    /// Until none is under way.
+    pub(crate) async fn finished(&self) {
+        let _ = self.room.acquire_many(AT_ONCE as u32).await;
+    }
+
+    /// Does one operation by the deadline. `held` is released when the worker has ended, even if the caller has stopped waiting.
+    pub async fn ask(&self, operation: Operation, secrets: Vec<OwnedFd>, deadline: Instant, held: impl Send + 'static) -> Outcome {
+        let name = operation.name();
+        let Ok(Ok(room)) = tokio::time::timeout_at(deadline.into(), Arc::clone(&self.room).acquire_owned()).await else {
+            return failure(Kind::Deadline, "too many operations are under way").into();
+        };
+        let cancellation = Cancellation::default();
+        let on_drop = CancelOnDrop(cancellation.clone());
+        let (workers, metrics) = (Arc::clone(&self.workers), Arc::clone(&self.metrics));
+        // The thread waits for the worker; it also outlives a cancelled request until the worker is gone.
+        let waiting = tokio::task::spawn_blocking(move || {
+            let _released_at_the_end = (held, room);
+            let measured = metrics.begin(name);
+            let secrets: Vec<_> = secrets.iter().map(|secret| secret.as_fd()).collect();
+            let outcome = match workers.start(operation, &secrets) {
+                Ok(running) => match running.canceller().map(|canceller| cancellation.arm(canceller)) {
+                    Ok(true) => running.wait(deadline),
+                    Ok(false) => failure(Kind::Cancelled, "cancelled by its caller").into(),
+                    Err(error) => failure(Kind::Internal, &format!("cannot watch a worker: {error}")).into(),
+                },
+                Err(error) => failure(Kind::Internal, &format!("cannot start a worker: {error}")).into(),
+            };
+            measured.end(&outcome);
+            outcome
+        });
+        let outcome = waiting.await;
+        drop(on_drop);
+        outcome.unwrap_or_else(|error| failure(Kind::Internal, &error.to_string()).into())
+    }
+}
+
+fn failure(kind: Kind, message: &str) -> Failure {
+    Failure {
+        step: Step::Start,
+        kind,
+        message: message.to_owned(),
+        hint: None,
+        helper: Vec::new(),
+        refused: Vec::new(),
+        differs: Vec::new(),
+    }
+}
+
+/// A worker that may not have been started yet when its request is cancelled.
+#[derive(Clone, Debug, Default)]
+struct Cancellation(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    NotStarted,
+    Started(Canceller),
+    Cancelled,
+}
+
+impl Cancellation {
+    /// `false`: cancelled already.
+    fn arm(&self, canceller: Canceller) -> bool {
+        let Ok(mut state) = self.0.lock() else { return false };
+        let is_wanted = !matches!(*state, State::Cancelled);
+        if is_wanted {
+            *state = State::Started(canceller);
+        }
+        is_wanted
+    }
+}
+
+struct CancelOnDrop(Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let Ok(mut state) = self.0.0.lock() else { return };
+        // To a worker that has ended, this does nothing: it is held by pidfd.
+        if let State::Started(canceller) = std::mem::replace(&mut *state, State::Cancelled) {
+            canceller.cancel();
+        }
+    }
+}
