@@ -41,7 +41,12 @@ fn mounts_reads_writes_unmounts(
         assert!(mount.has("nosuid") && mount.has("nodev") && mount.has("rw"), "{mount:?}");
     }
 
-    command::run(&["umount", text(target)]);
+    // Ours fails if the client ends with an error: a healthy one does not.
+    if way == Way::Native {
+        command::run(&["umount", text(target)]);
+    } else {
+        host.shorefast(&["umount", text(target)]).succeeds();
+    }
     assert_eq!(mountinfo::at(target), []);
     host.assert_nothing_left();
 }

@@ -57,6 +57,8 @@ pub struct Definition {
     pub mounts: u32,
     pub daemon: Daemon,
     pub on_exit: OnExit,
+    /// Exit statuses other than 0 with which the client ends when all is well.
+    pub ends_with: Vec<i32>,
     pub env: BTreeMap<String, String>,
     pub provide: BTreeMap<PathBuf, String>,
     /// By the path inside: files of the host that the client gets a copy of, if they are there.
@@ -91,6 +93,7 @@ pub struct Layer {
     pub mounts: Option<u32>,
     pub daemon: Option<Daemon>,
     pub on_exit: Option<OnExit>,
+    pub ends_with: Option<Vec<i32>>,
     #[serde(skip_serializing_if = "NamespaceLayer::is_empty")]
     pub namespaces: NamespaceLayer,
     #[serde(skip_serializing_if = "LimitLayer::is_empty")]
@@ -250,6 +253,7 @@ impl Layer {
             mounts: self.mounts.or(below.mounts),
             daemon: self.daemon.or(below.daemon),
             on_exit: self.on_exit.or(below.on_exit),
+            ends_with: self.ends_with.or(below.ends_with),
             namespaces: NamespaceLayer {
                 pid: self.namespaces.pid.or(below.namespaces.pid),
                 user: self.namespaces.user.or(below.namespaces.user),
@@ -334,6 +338,7 @@ impl Layer {
             mounts,
             daemon: self.daemon.unwrap_or_default(),
             on_exit: self.on_exit.unwrap_or_default(),
+            ends_with: self.ends_with.unwrap_or_default(),
             env: self.env,
             provide: self.provide,
             host_files: self.host_files,

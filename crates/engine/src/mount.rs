@@ -238,6 +238,7 @@ impl Parts<'_> {
             sandbox: *sandbox,
             label: plan.recipe.request.label.clone(),
             made_of: Some(plan.fingerprint()),
+            ends_with: plan.ends_with.clone(),
         })
     }
 }

@@ -60,6 +60,8 @@ pub struct ClientPlan {
     pub daemon: Daemon,
     pub on_exit: OnExit,
     pub source_writes: Option<SourceWrites>,
+    /// Exit statuses other than 0 with which the client ends when all is well.
+    pub ends_with: Vec<i32>,
     pub host_files: Vec<HostFile>,
     pub timeout: Duration,
     pub image_timeout: Option<Duration>,
@@ -266,6 +268,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
         daemon: definition.daemon,
         on_exit: definition.on_exit,
         source_writes: definition.source_writes,
+        ends_with: definition.ends_with.clone(),
         host_files,
         fstype,
         root,

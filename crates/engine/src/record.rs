@@ -60,6 +60,9 @@ pub struct Record {
     /// Fingerprint of the recipe. Missing in records of older builds.
     #[serde(default)]
     pub made_of: Option<Fingerprint>,
+    /// Exit statuses other than 0 with which the client ends when all is well. Missing in records of older builds.
+    #[serde(default)]
+    pub ends_with: Vec<i32>,
 }
 
 impl Record {

@@ -77,16 +77,17 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
     };
     if manner != Manner::Lazy {
         wait_for_client(records, &record, manner, end)?;
-        log.filter(|_| way == Way::Polite).map_or(Ok(()), |log| ended_well(&log, &record.target))?;
+        log.filter(|_| way == Way::Polite).map_or(Ok(()), |log| ended_well(&log, &record))?;
     }
     Ok(way)
 }
 
 /// Whether the client ended with success: one that could not write back what it had says so by its exit status alone.
-fn ended_well(log: &fs::File, path: &Path) -> Result<(), Error> {
+fn ended_well(log: &fs::File, record: &Record) -> Result<(), Error> {
+    let path = &record.target;
     let log = Log::read_from(log).unwrap_or_default();
     match log.ended.map(WaitStatus) {
-        Some(status) if !status.is_success() => {
+        Some(status) if !status.is_success() && !status.code().is_some_and(|code| record.ends_with.contains(&code)) => {
             let said = Diagnostics { helper: last_words::of(&log, path), refused: Vec::new() };
             Err(Error::EndedBadly { path: path.to_owned(), status, said })
         }
