@@ -5,7 +5,7 @@
 mod unused;
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
@@ -113,13 +113,17 @@ impl Cgroup {
                 enable(&hierarchy.mount_point, setting.controller).map_err(limit(&hierarchy.mount_point))?;
                 enable(&parent, setting.controller).map_err(limit(&parent))?;
             }
-            make_directory(&directory).map_err(limit(&directory))?;
+            // Alone: a parent that was removed just now has to be made with its controllers, by the next try.
+            match fs::create_dir(&directory) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(limit(&directory)(error)),
+                _ => {}
+            }
             if !self.directories.contains(&directory) {
                 self.directories.push(directory.clone());
             }
             let (name, value) = if hierarchy.is_v2 { (setting.v2, setting.value_v2) } else { (setting.v1, setting.value_v1) };
             let file = directory.join(name);
-            fs::write(&file, value).map_err(limit(&file))?;
+            write(&file, &value).map_err(limit(&file))?;
         }
         Ok(())
     }
@@ -140,7 +144,7 @@ impl Cgroup {
     fn put_in(&self, pid: Pid) -> Result<(), Error> {
         let admit = |directory: &PathBuf| {
             let path = directory.join("cgroup.procs");
-            fs::write(&path, pid.as_raw_nonzero().to_string()).map_err(|source| Error::Limit { path, source })
+            write(&path, &pid.as_raw_nonzero().to_string()).map_err(|source| Error::Limit { path, source })
         };
         self.directories.iter().try_for_each(admit)
     }
@@ -345,7 +349,12 @@ fn make_directory(path: &Path) -> std::io::Result<()> {
 fn enable(directory: &Path, controller: &str) -> std::io::Result<()> {
     let file = directory.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&file)?;
-    if enabled.split_ascii_whitespace().any(|name| name == controller) { Ok(()) } else { fs::write(file, format!("+{controller}")) }
+    if enabled.split_ascii_whitespace().any(|name| name == controller) { Ok(()) } else { write(&file, &format!("+{controller}")) }
+}
+
+/// Without O_CREAT: cgroupfs answers that with EACCES where there is no such file, and a missing one could not be told from a forbidden one.
+fn write(file: &Path, value: &str) -> std::io::Result<()> {
+    fs::OpenOptions::new().write(true).open(file)?.write_all(value.as_bytes())
 }
 
 #[cfg(test)]
