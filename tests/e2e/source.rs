@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use shorefast_tests::client::Request;
+use shorefast_tests::kernel::owners_can_be_mapped;
 use shorefast_tests::path::text;
 use shorefast_tests::runtimes::{Kind, Runtime};
 use shorefast_tests::{Client, Host, Way, mountinfo};
@@ -85,13 +86,6 @@ const AS_OTHERS: [(&str, &str); 8] = [
     ("make-in-root", "no"),
     ("make-in-open", "yes"),
 ];
-
-/// Whether the source's filesystem can be shown with other owners: tmpfs, from Linux 6.3. Where it cannot, the client is a dedicated user.
-fn owners_can_be_mapped() -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("every kernel has one");
-    let numbers: Vec<u32> = release.split(['.', '-']).take(2).filter_map(|number| number.parse().ok()).collect();
-    numbers >= vec![6, 3]
-}
 
 fn owner_of_made(source: &Path) -> u32 {
     fs::metadata(source.join("open/made")).expect("the client made it").uid()

@@ -18,6 +18,7 @@ mod leftovers;
 
 pub mod resources;
 pub mod cgroups;
+pub mod kernel;
 pub mod mountinfo;
 pub mod processes;
 

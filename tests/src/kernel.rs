@@ -1,0 +1,11 @@
+//! What the running kernel can do, where tests expect different outcomes.
+
+use std::fs;
+
+/// Whether tmpfs, on which the tests' sources are, can be shown with other owners: from Linux 6.3. Where it cannot, a client with a source is a
+/// dedicated user.
+pub fn owners_can_be_mapped() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("every kernel has one");
+    let numbers: Vec<u32> = release.split(['.', '-']).take(2).filter_map(|number| number.parse().ok()).collect();
+    numbers >= vec![6, 3]
+}
