@@ -47,7 +47,7 @@ pub(crate) enum Extent {
 }
 
 /// One guest runs the tests one after the other on one slow core.
-const GUEST_SECONDS: u32 = 1500;
+const GUEST_SECONDS: u32 = 2400;
 const GUEST_MEMORY: &str = "1536M";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
