@@ -33,4 +33,4 @@ modprobe -q ipv6
 
 setsid -w sh /run/guest/command </dev/null
 echo $? >/run/guest/status
-exec "$xtask" power-off
+exec /run/guest/xtask power-off

@@ -67,6 +67,8 @@ impl Guest<'_> {
         // The kernel makes a socket below it, whose path must be short.
         let scratch = tempfile::tempdir().context("cannot create a directory for the guest")?;
         let at = |name: &str| scratch.path().join(name);
+        // A copy: a build while the guest runs replaces the program that we are.
+        fs::copy("/proc/self/exe", at("xtask")).context("cannot copy our own program for the guest")?;
         fs::write(at("settings"), settings(&kernel.modules, scratch.path())?).context("cannot write the guest's settings")?;
         fs::write(at("command"), script(command)?).context("cannot write the guest's command")?;
         let init = at("init");
@@ -129,9 +131,8 @@ fn for_each_line(mut console: impl BufRead, mut line: impl FnMut(&[u8])) -> Resu
 }
 
 fn settings(modules: &Path, scratch: &Path) -> Result<String> {
-    let ourselves = std::env::current_exe().context("cannot find our own program")?;
     let mut text = String::new();
-    for (name, path) in [("modules", modules), ("scratch", scratch), ("xtask", &ourselves)] {
+    for (name, path) in [("modules", modules), ("scratch", scratch)] {
         text.push_str(&format!("{name}={}\n", quote(path.as_os_str().as_bytes())?));
     }
     Ok(text)

@@ -6,6 +6,7 @@ mod bench;
 mod bench_kernels;
 mod ceph;
 mod chaos;
+mod clock;
 mod dead_servers;
 mod filtered;
 mod fuzz;
@@ -90,6 +91,7 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
+    clock::start();
     match run(&Cli::parse().chore) {
         Ok(code) => code,
         Err(error) => {

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use shorefast_tests::{Host, client};
@@ -14,7 +15,7 @@ use crate::kernels::{self, KERNELS};
 use crate::parallel::in_parallel;
 use crate::scenarios::{self, Scenario, Scenarios};
 use crate::tally::Tally;
-use crate::{process, setup};
+use crate::{clock, process, setup};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -41,22 +42,37 @@ pub(crate) struct Selection<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Neither modules called `thorough`, nor the hostile client's rows that have to be run alone: minutes in a guest.
+    /// Neither programs that meet the kernel only indirectly, nor modules called `thorough`, nor the hostile client's rows that have to
+    /// be run alone: minutes in a guest.
     Quick,
     Thorough,
 }
 
-/// One guest runs the tests one after the other on one slow core.
-const GUEST_SECONDS: u32 = 2400;
+impl Extent {
+    /// How long a guest may take for everything together, whatever it has to begin again: it runs the tests one after the other on one
+    /// slow core, and `cargo xtask test` has to end.
+    fn time(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Quick => 20 * 60,
+            Self::Thorough => 90 * 60,
+        })
+    }
+}
+
+/// No program may take the time of those after it.
+const PROGRAM_SECONDS: u32 = 600;
 const GUEST_MEMORY: &str = "1536M";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     setup::run()?;
     kernels::run()?;
     process::show(Command::new("cargo").args(["build", "--quiet", "--workspace", "--all-targets"]))?;
-    let programs = programs(|name| args.program.is_empty() || args.program.iter().any(|wanted| wanted == name))?;
-    let versions: Vec<_> = KERNELS.iter().map(|kernel| kernel.version).filter(|version| is_wanted(&args.kernel, version)).collect();
     let extent = if args.quick { Extent::Quick } else { Extent::Thorough };
+    let programs = match args.program.as_slice() {
+        [] => extent.programs()?,
+        wanted => programs(|name| wanted.iter().any(|wanted| wanted == name))?,
+    };
+    let versions: Vec<_> = KERNELS.iter().map(|kernel| kernel.version).filter(|version| is_wanted(&args.kernel, version)).collect();
     let columns = run_on(&versions, &programs, Selection { extent, filter: args.filter.as_deref() })?;
     Ok(report(columns))
 }
@@ -81,6 +97,13 @@ pub(crate) fn is_wanted(wanted: &[String], version: &str) -> bool {
     wanted.is_empty() || wanted.iter().any(|one| one == version)
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    OfTheCommand,
+    /// A crash, or its time was over.
+    OfTheGuest,
+}
+
 /// What became of the tests on one kernel.
 #[derive(Debug)]
 pub(crate) struct Column {
@@ -96,9 +119,27 @@ impl Column {
         Self { version, scenarios: Scenarios::default(), tally: Tally::default(), failure: None }
     }
 
+    fn run_until(&mut self, until: Instant, command: &[String]) -> End {
+        let left = until.saturating_duration_since(Instant::now()).as_secs();
+        self.run(GUEST_MEMORY, u32::try_from(left).unwrap_or(u32::MAX).max(1), command)
+    }
+
+    /// Adds what becomes of this command in a guest of its own.
+    fn run(&mut self, memory: &str, timeout_seconds: u32, command: &[String]) -> End {
+        let guest = Guest { kernel: self.version, memory, timeout_seconds };
+        let status = guest.run(command, |line| self.read(&String::from_utf8_lossy(line)));
+        let (end, failure) = match status.context("cannot run the guest") {
+            Ok(Some(_)) => (End::OfTheCommand, self.scenarios.without_result().map(|programs| anyhow!("no result of {programs}"))),
+            Ok(None) => (End::OfTheGuest, Some(anyhow!("the guest died in {}, {} before that", self.scenarios.program(), self.tally))),
+            Err(error) => (End::OfTheCommand, Some(error)),
+        };
+        self.failure = failure;
+        end
+    }
+
     /// What a test program prints.
     pub(crate) fn read(&mut self, line: &str) {
-        print!("[{}] {line}", self.version);
+        print!("[{} {}] {line}", self.version, clock::since_start());
         self.tally += Tally::of_program(line);
         self.scenarios.read(line);
     }
@@ -110,7 +151,8 @@ const IMAGES: [&str; 2] = ["packages:debian/trixie?cifs-utils", "packages:debian
 /// Several kernels at the same time: a guest has one processor.
 pub(crate) fn run_on(versions: &[&'static str], programs: &[String], selection: Selection<'_>) -> Result<Vec<Column>> {
     make_images()?;
-    Ok(in_parallel(versions, |version| run_in_guest(version, programs, selection)))
+    let until = Instant::now() + selection.extent.time();
+    Ok(in_parallel(versions, |version| run_in_guest(version, programs, selection, until)))
 }
 
 pub(crate) fn make_images() -> Result<()> {
@@ -135,6 +177,14 @@ fn fill_store(packages: &Path, images: &[&str]) {
         if image("inspect", name).code != Some(0) {
             image("pull", name).succeeds();
         }
+    }
+}
+
+impl Extent {
+    pub(crate) fn programs(self) -> Result<Vec<String>> {
+        /// These meet the kernel only through what the others look at more closely. `cargo xtask e2e-kernels` has the time for them.
+        const INDIRECT: [&str; 8] = ["ask", "bare", "catalogue", "cli", "crash", "csi", "trust", "truth"];
+        programs(|name| self == Self::Thorough || !INDIRECT.contains(&name))
     }
 }
 
@@ -168,42 +218,38 @@ fn test_program(message: &str, is_wanted: &impl Fn(&str) -> bool) -> Option<Stri
 
 /// What fails is run once more, as on this machine (tests/nextest.toml), and shown as such: real servers in a guest on a busy machine
 /// are late now and then. A hostile client that succeeds once has succeeded.
-fn run_in_guest(version: &'static str, programs: &[String], selection: Selection<'_>) -> Column {
+fn run_in_guest(version: &'static str, programs: &[String], selection: Selection<'_>, until: Instant) -> Column {
     eprintln!("guest kernel {version}");
-    let all = command(programs, selection);
-    let mut column = try_in_guest(version, &all);
+    let mut column = Column::new(version);
+    let mut rest = programs;
     // Guest kernels are processes of this machine, and now and then one ends by a fault of its own: 6.12, when a process is killed
-    // in the middle of its fork. Not when a client attacks it.
+    // in the middle of its fork. Then another one goes on where it was. Not when a client attacks it.
     const DEATHS: usize = 3;
-    for _ in 0..DEATHS {
-        let Some(failure) = column.failure.as_ref().filter(|_| column.scenarios.program() != "hostile") else { break };
-        eprintln!("guest kernel {version}: {failure:#}; once more, from the start");
-        column = try_in_guest(version, &all);
+    for _ in 0..=DEATHS {
+        let end = column.run_until(until, &command(rest, selection));
+        let died_in = column.scenarios.program();
+        if end == End::OfTheCommand || died_in == "hostile" || Instant::now() >= until {
+            break;
+        }
+        eprintln!("guest kernel {version} died in {died_in}; another one goes on from there");
+        let finished = rest.iter().position(|path| program_name(path) == died_in).unwrap_or_default();
+        rest = rest.get(finished..).unwrap_or_default();
     }
     let failed: Vec<_> = column.scenarios.failed().filter(|scenario| scenario.program != "hostile").collect();
     if column.failure.is_some() || failed.is_empty() {
         return column;
     }
     eprintln!("guest kernel {version}: {} failed, once more", failed.len());
-    let second = try_in_guest(version, &command_for(&failed, programs));
+    let mut second = Column::new(version);
+    second.run_until(until, &command_for(&failed, programs));
     column.scenarios.correct_by(&second.scenarios);
     column.tally = column.tally.corrected_by(second.tally);
     column
 }
 
-fn try_in_guest(version: &'static str, command: &[String]) -> Column {
-    column_of(version, GUEST_MEMORY, GUEST_SECONDS, command)
-}
-
 pub(crate) fn column_of(version: &'static str, memory: &str, timeout_seconds: u32, command: &[String]) -> Column {
-    let guest = Guest { kernel: version, memory, timeout_seconds };
     let mut column = Column::new(version);
-    let status = guest.run(command, |line| column.read(&String::from_utf8_lossy(line)));
-    column.failure = match status.context("cannot run the guest") {
-        Ok(Some(_)) => None,
-        Ok(None) => Some(anyhow!("the guest died, {} before that", column.tally)),
-        Err(error) => Some(error),
-    };
+    column.run(memory, timeout_seconds, command);
     column
 }
 
@@ -233,7 +279,7 @@ fn command(programs: &[String], selection: Selection<'_>) -> Vec<String> {
         r#"filter=$1 hostile=$2 slow=$3; shift 3; for program; do
         name=${{program##*/}}; echo "{}${{name%-*}}"
         case $name in hostile-*) rows=$hostile;; *) rows=;; esac
-        "$program" --include-ignored --test-threads=1 --color=never --skip ::natively --skip soak $slow $filter $rows
+        timeout --kill-after=5 {PROGRAM_SECONDS} "$program" --include-ignored --test-threads=1 --color=never --skip ::natively --skip soak $slow $filter $rows
     done"#,
         scenarios::PROGRAM
     );

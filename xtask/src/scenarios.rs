@@ -34,6 +34,8 @@ pub(crate) struct Scenarios {
     program: String,
     outcomes: BTreeMap<Scenario, Outcome>,
     running: Option<Scenario>,
+    /// Begun, and their closing line not heard: still running, crashed or ended from outside.
+    without_result: Vec<String>,
 }
 
 impl Scenarios {
@@ -48,6 +50,11 @@ impl Scenarios {
         if let Some(program) = line.strip_prefix(PROGRAM) {
             program.clone_into(&mut self.program);
             self.running = None;
+            self.without_result.push(program.to_owned());
+            return;
+        }
+        if line.starts_with("test result: ") {
+            self.without_result.retain(|program| *program != self.program);
             return;
         }
         let rest = match line.strip_prefix("test ").and_then(|line| line.split_once(" ...")) {
@@ -67,6 +74,11 @@ impl Scenarios {
         if let Some(scenario) = self.running.take() {
             self.outcomes.insert(scenario, outcome);
         }
+    }
+
+    /// Programs that began and said no result, if there are any.
+    pub(crate) fn without_result(&self) -> Option<String> {
+        Some(self.without_result.join(", ")).filter(|programs| !programs.is_empty())
     }
 
     pub(crate) fn failed(&self) -> impl Iterator<Item = &Scenario> {
@@ -136,6 +148,14 @@ mod tests {
         for row in ["| nfs: a | ok, the second time |", "| nfs: b | FAILED |", "| nfs: c | ok |"] {
             assert!(table.contains(row), "{row} is not in\n{table}");
         }
+    }
+
+    #[test]
+    fn a_program_that_crashed_is_known() {
+        let text = "program: nfs\ntest a ... ok\nprogram: life\ntest b ... ok\ntest result: ok. 1 passed\n";
+        assert_eq!(read(text).without_result().as_deref(), Some("nfs"));
+        // Run once more: it has its result.
+        assert_eq!(read(&format!("{text}program: nfs\ntest result: ok. 1 passed\n")).without_result(), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use crate::kernels::KERNELS;
 use crate::matrix::{self, Extent, Selection};
 use crate::tally::Tally;
-use crate::{generate, kernels, process, scenarios, setup, static_binary};
+use crate::{clock, generate, kernels, process, scenarios, setup, static_binary};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         step("formatting", check(&["fmt", "--all", "--check"]));
         step("lints", check(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]));
         step("man pages and completions", generate::check().map(|()| Tally::default()));
-        eprintln!("the static binary in an empty directory tree");
+        eprintln!("[{}] the static binary in an empty directory tree", clock::since_start());
         step("static binary", static_binary::check().map(|()| Tally::default()));
     }
     // The end-to-end tests run the binary, and cargo does not know: without this they would run a stale one.
@@ -57,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for failure in &failures {
         eprintln!("failed: {failure}");
     }
+    eprintln!("[{}] done", clock::since_start());
     println!("{tally}");
     let good = failures.is_empty() && tally.failed == 0 && tally.passed > 0;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -74,7 +75,7 @@ fn build_killable() -> Result<()> {
 }
 
 fn check(arguments: &[&str]) -> Result<Tally> {
-    eprintln!("cargo {}", arguments.join(" "));
+    eprintln!("[{}] cargo {}", clock::since_start(), arguments.join(" "));
     process::show(Command::new("cargo").args(arguments)).map(|()| Tally::default())
 }
 
@@ -89,7 +90,7 @@ fn run_here(args: &Args) -> Result<Tally> {
 fn run_in_guests(args: &Args) -> Result<Vec<matrix::Column>> {
     let extent = if args.thorough { Extent::Thorough } else { Extent::Quick };
     let selection = Selection { extent, filter: args.filter.as_deref() };
-    let columns = matrix::run_on(&KERNELS.map(|kernel| kernel.version), &matrix::programs(|_| true)?, selection)?;
+    let columns = matrix::run_on(&KERNELS.map(|kernel| kernel.version), &extent.programs()?, selection)?;
     print!("{}", scenarios::table(&columns.iter().map(|column| (column.version, &column.scenarios)).collect::<Vec<_>>()));
     Ok(columns)
 }
