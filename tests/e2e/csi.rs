@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use shorefast_csi::messages::*;
+use shorefast_tests::kernel::is_guest;
 use shorefast_tests::servers::Sshd;
 use shorefast_tests::{Client, Host, mountinfo};
 
@@ -489,11 +490,12 @@ fn the_driver_may_be_killed_at_any_moment() {
 
 #[test]
 fn a_full_nodes_volumes_all_at_once() {
-    const VOLUMES: usize = 110;
     let Some(host) = Host::new() else { return };
+    // As many pods as Kubernetes puts on a node. A guest has one slow core, on which fewer wait for each other just as much.
+    let count = if is_guest() { 30 } else { 110 };
     let kubelet = Kubelet::with_driver(&host);
     let source = host.directory("source");
-    let volumes: Vec<_> = (0..VOLUMES).map(|number| Volume::bindfs(&format!("v{number}"), &source)).collect();
+    let volumes: Vec<_> = (0..count).map(|number| Volume::bindfs(&format!("v{number}"), &source)).collect();
     let channel = kubelet.channel();
     let all =
         |calls: Vec<tokio::task::JoinHandle<Answer<Empty>>>| calls.into_iter().for_each(|call| assert_eq!(channel.end(call), Ok(Empty {})));
@@ -501,7 +503,7 @@ fn a_full_nodes_volumes_all_at_once() {
     let publish =
         |volume: &Volume| channel.begin("/csi.v1.Node/NodePublishVolume", &kubelet.publish_message(volume, &volume.id, false), None);
     all(volumes.iter().map(publish).collect());
-    assert_eq!(host.list().len(), VOLUMES);
+    assert_eq!(host.list().len(), count);
     volumes.iter().for_each(|volume| assert_eq!(kubelet.unpublish(volume, &volume.id), Ok(Empty {})));
     volumes.iter().for_each(|volume| assert_eq!(kubelet.unstage(volume), Ok(Empty {})));
     drop(kubelet);

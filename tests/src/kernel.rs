@@ -9,3 +9,8 @@ pub fn owners_can_be_mapped() -> bool {
     let numbers: Vec<u32> = release.split(['.', '-']).take(2).filter_map(|number| number.parse().ok()).collect();
     numbers >= vec![6, 3]
 }
+
+/// A guest of `cargo xtask e2e-kernels`: user-mode-linux, with one slow core.
+pub fn is_guest() -> bool {
+    fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
+}

@@ -5,12 +5,14 @@
 //! effect. So our own process never makes such calls. A child does that shares only our memory; it can be killed, or
 //! abandoned if it cannot be killed. It holds none of our other descriptors, so that no caller waits for end of file on
 //! a pipe because of it. It costs slightly more than a thread but, unlike a thread, it cannot keep us from exiting.
+//! The deadline is for the call itself: a child that waits for a processor on a busy machine gets more time.
 
 mod filesystem;
 mod list;
 mod open;
 mod read;
 mod run;
+mod starved;
 
 pub use filesystem::{Directory, attach, create, filesystem_of, identify, identify_from, look_at, mount, unmount};
 pub use list::{Listed, list, list_root};

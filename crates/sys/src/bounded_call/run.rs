@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use crate::bounded_call::starved;
 use crate::error::{Error, Result, checked};
 use crate::process::{Child, close_all_but, exit_now};
 
@@ -16,8 +17,8 @@ use crate::process::{Child, close_all_but, exit_now};
 pub enum Bounded<T> {
     Done(T),
     Failed(Error),
-    /// The deadline passed. The process was killed; if it is in an uninterruptible wait, it exits when the kernel lets
-    /// it.
+    /// The deadline passed while the call was blocked. The process was killed; if it is in an uninterruptible wait, it
+    /// exits when the kernel lets it.
     TimedOut,
 }
 
@@ -187,7 +188,7 @@ pub(crate) fn run_with<T>(
 }
 
 pub(crate) fn finish<T>(text: impl FnOnce() -> String, mut sent: Pending<T>, deadline: Instant) -> Bounded<T> {
-    if sent.child.ends_by(deadline) {
+    if sent.child.ends_by(deadline) || starved::ends_once_it_runs(&sent.child) {
         return match sent.answer() {
             Some(Ok(value)) => Bounded::Done(value),
             Some(Err(errno)) => Bounded::Failed(Error::new(text(), errno)),
@@ -233,6 +234,26 @@ mod tests {
     /// Longer than any test takes, however busy the machine is.
     fn in_time() -> Instant {
         Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn a_call_that_runs_is_waited_for_and_one_that_is_blocked_is_not() {
+        let begun = Instant::now();
+        let spin = move || {
+            while begun.elapsed() < Duration::from_millis(400) {}
+            Ok(())
+        };
+        let answer = run(String::new, &[], begun, spin);
+        assert!(matches!(answer, Bounded::Done(())), "{answer:?}");
+        assert!(begun.elapsed() >= Duration::from_millis(400));
+        let (begun, minute) = (Instant::now(), crate::deadline::timespec(Duration::from_secs(60)));
+        let sleep = move || {
+            let _ = rustix::thread::nanosleep(&minute);
+            Ok(())
+        };
+        let answer = run(String::new, &[], begun, sleep);
+        assert!(matches!(answer, Bounded::TimedOut), "{answer:?}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 
     #[test]
