@@ -63,10 +63,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The binary that can be killed at any named point, beside the normal one. Built in the same place, so that nothing but the
-/// engine is compiled twice.
+/// The binary that can be killed at any named point, beside the normal one. Built in the same place and for the whole workspace, so that
+/// nothing but the engine and what stands on it is compiled twice.
 fn build_killable() -> Result<()> {
-    check(&["build", "--quiet", "--workspace", "--all-targets", "--features=shorefast/kill-points"])?;
+    check(&["build", "--quiet", "--workspace", "--bins", "--features=shorefast/kill-points"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let place = target.join("kill-points/debug");
     fs::create_dir_all(&place).context("cannot make a directory")?;
