@@ -136,6 +136,9 @@ _shorefast() {
             shorefast__subcmd__help__subcmd__image,build)
                 cmd="shorefast__subcmd__help__subcmd__image__subcmd__build"
                 ;;
+            shorefast__subcmd__help__subcmd__image,export)
+                cmd="shorefast__subcmd__help__subcmd__image__subcmd__export"
+                ;;
             shorefast__subcmd__help__subcmd__image,gc)
                 cmd="shorefast__subcmd__help__subcmd__image__subcmd__gc"
                 ;;
@@ -148,14 +151,23 @@ _shorefast() {
             shorefast__subcmd__help__subcmd__image,list)
                 cmd="shorefast__subcmd__help__subcmd__image__subcmd__list"
                 ;;
+            shorefast__subcmd__help__subcmd__image,outdated)
+                cmd="shorefast__subcmd__help__subcmd__image__subcmd__outdated"
+                ;;
             shorefast__subcmd__help__subcmd__image,pull)
                 cmd="shorefast__subcmd__help__subcmd__image__subcmd__pull"
+                ;;
+            shorefast__subcmd__help__subcmd__image,push)
+                cmd="shorefast__subcmd__help__subcmd__image__subcmd__push"
                 ;;
             shorefast__subcmd__help__subcmd__image,remove)
                 cmd="shorefast__subcmd__help__subcmd__image__subcmd__remove"
                 ;;
             shorefast__subcmd__image,build)
                 cmd="shorefast__subcmd__image__subcmd__build"
+                ;;
+            shorefast__subcmd__image,export)
+                cmd="shorefast__subcmd__image__subcmd__export"
                 ;;
             shorefast__subcmd__image,gc)
                 cmd="shorefast__subcmd__image__subcmd__gc"
@@ -172,14 +184,23 @@ _shorefast() {
             shorefast__subcmd__image,list)
                 cmd="shorefast__subcmd__image__subcmd__list"
                 ;;
+            shorefast__subcmd__image,outdated)
+                cmd="shorefast__subcmd__image__subcmd__outdated"
+                ;;
             shorefast__subcmd__image,pull)
                 cmd="shorefast__subcmd__image__subcmd__pull"
+                ;;
+            shorefast__subcmd__image,push)
+                cmd="shorefast__subcmd__image__subcmd__push"
                 ;;
             shorefast__subcmd__image,remove)
                 cmd="shorefast__subcmd__image__subcmd__remove"
                 ;;
             shorefast__subcmd__image__subcmd__help,build)
                 cmd="shorefast__subcmd__image__subcmd__help__subcmd__build"
+                ;;
+            shorefast__subcmd__image__subcmd__help,export)
+                cmd="shorefast__subcmd__image__subcmd__help__subcmd__export"
                 ;;
             shorefast__subcmd__image__subcmd__help,gc)
                 cmd="shorefast__subcmd__image__subcmd__help__subcmd__gc"
@@ -196,8 +217,14 @@ _shorefast() {
             shorefast__subcmd__image__subcmd__help,list)
                 cmd="shorefast__subcmd__image__subcmd__help__subcmd__list"
                 ;;
+            shorefast__subcmd__image__subcmd__help,outdated)
+                cmd="shorefast__subcmd__image__subcmd__help__subcmd__outdated"
+                ;;
             shorefast__subcmd__image__subcmd__help,pull)
                 cmd="shorefast__subcmd__image__subcmd__help__subcmd__pull"
+                ;;
+            shorefast__subcmd__image__subcmd__help,push)
+                cmd="shorefast__subcmd__image__subcmd__help__subcmd__push"
                 ;;
             shorefast__subcmd__image__subcmd__help,remove)
                 cmd="shorefast__subcmd__image__subcmd__help__subcmd__remove"
@@ -685,7 +712,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__help__subcmd__image)
-            opts="pull import build list inspect remove gc"
+            opts="pull outdated import build export push list inspect remove gc"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -699,6 +726,20 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__help__subcmd__image__subcmd__build)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__help__subcmd__image__subcmd__export)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -768,7 +809,35 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__help__subcmd__image__subcmd__outdated)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__help__subcmd__image__subcmd__pull)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__help__subcmd__image__subcmd__push)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -923,7 +992,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image)
-            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help pull import build list inspect remove gc help"
+            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help pull outdated import build export push list inspect remove gc help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1030,6 +1099,48 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__image__subcmd__export)
+            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__image__subcmd__gc)
             opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1073,7 +1184,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__help)
-            opts="pull import build list inspect remove gc help"
+            opts="pull outdated import build export push list inspect remove gc help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1087,6 +1198,20 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__image__subcmd__help__subcmd__build)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__image__subcmd__help__subcmd__export)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1170,7 +1295,35 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__image__subcmd__help__subcmd__outdated)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__image__subcmd__help__subcmd__pull)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__image__subcmd__help__subcmd__push)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1324,7 +1477,91 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__image__subcmd__outdated)
+            opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__image__subcmd__pull)
+            opts="-h --all --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__image__subcmd__push)
             opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

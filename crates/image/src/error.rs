@@ -29,6 +29,10 @@ pub enum Error {
     Blob { image: String, layer: usize, source: stream::Error },
     #[error("cannot get {image} from a registry")]
     Registry { image: String, source: Box<registry::Error> },
+    #[error("cannot push to {image}")]
+    Push { image: String, source: Box<registry::Error> },
+    #[error("cannot export to {path:?}")]
+    Export { path: PathBuf, source: io::Error },
     #[error("cannot make an image of packages")]
     Packages(#[from] shorefast_packages::Error),
     #[error("cannot unpack the package {package}")]
@@ -47,6 +51,7 @@ impl Error {
     /// One line of advice for the user.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
+            Self::Export { .. } if self.is_full() => "free some space there, or choose another place",
             _ if self.is_full() => "free some space, or choose another place with --root",
             Self::Reference { .. } => {
                 "use NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, tar:FILE, dir:DIR, or packages:debian/SUITE?NAME,…"
@@ -68,7 +73,11 @@ impl Error {
                     "`shorefast image pull {reference}` gets it, `shorefast image import FILE {reference}` takes it from a file"
                 ));
             }
-            Self::Registry { source, .. } => source.hint()?,
+            Self::Registry { source, .. } | Self::Push { source, .. } => source.hint()?,
+            Self::Export { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                "choose another name, or remove what is there: only a directory in OCI image layout is added to"
+            }
+            Self::Export { .. } => "check the directory and its permissions",
             Self::Packages(error) => error.hint()?,
             Self::Unknown { .. } => "`shorefast image list` shows what is there",
             Self::InUse { .. } => "unmount first; an update needs no removal: new mounts use what is pulled under the same name",
@@ -81,7 +90,7 @@ impl Error {
     /// A registry requires a login, or another one.
     pub fn is_about_credentials(&self) -> bool {
         use registry::Error::{Credentials, Helper, NoCredentials, WrongCredentials};
-        let source = if let Self::Registry { source, .. } = self { Some(&**source) } else { None };
+        let source = if let Self::Registry { source, .. } | Self::Push { source, .. } = self { Some(&**source) } else { None };
         matches!(source, Some(Credentials { .. } | Helper { .. } | NoCredentials { .. } | WrongCredentials { .. }))
     }
 

@@ -77,7 +77,9 @@ pub fn source(lock: Lock, means: Means) -> Result<Source, Error> {
     let name = lock.packages.clone();
     let wrong = |_| Error::Malformed { image: name.clone(), problem: format!("{:?} is no digest", lock.digest) };
     let digest: Digest = lock.digest.parse().map_err(wrong)?;
-    Ok(Source { name, digest: Some(digest), content: Content::Made(Box::new(move |unpacking| unpack(&lock, &means, unpacking))) })
+    let packages = lock.list().map(|(name, version)| (name.to_owned(), version.to_owned())).collect();
+    let content = Content::Made(Box::new(move |unpacking| unpack(&lock, &means, unpacking)));
+    Ok(Source { name, digest: Some(digest), content, packages })
 }
 
 fn unpack(lock: &Lock, means: &Means, unpacking: &mut Unpacking) -> Result<(), Error> {

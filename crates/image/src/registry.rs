@@ -1,9 +1,10 @@
-//! Images in registries: a name in, the image's documents and then its layers out.
+//! Images in registries: a name in, the image's documents and then its layers out; or an image in, and the registry has it.
 //!
 //! A registry, its mirrors and everything in between are not trusted: every document and every layer is verified against its digest, or is
 //! not used. Mirrors are tried first, then the registry itself.
 
 mod fetch;
+mod push;
 mod session;
 mod challenge;
 pub mod credentials;
@@ -23,7 +24,7 @@ use shorefast_net::{Client, PlainHttp, Settings};
 
 use crate::digest::Digest;
 use crate::manifest::{self, Config, Document, Manifest, Platform};
-use crate::registry::session::Session;
+use crate::registry::session::{Access, Session};
 
 /// The media types to ask for. The response is identified by its content.
 const MEDIA_TYPES: [&str; 4] = [
@@ -76,7 +77,7 @@ impl Registries {
 
     /// The image that `name` refers to now.
     pub fn find(&self, name: &Name, platform: &Platform) -> Result<Image, Error> {
-        let mut sessions = self.sessions(name);
+        let mut sessions = self.sessions(name, Access::Pull);
         let (winner, (named, bytes)) = first(&sessions, |session| document(session, &name.wanted(), name.digest))?;
         // The endpoint that has it is tried first for the rest; those that failed, last.
         sessions.rotate_left(winner);
@@ -88,7 +89,8 @@ impl Registries {
         Ok(Image { digest, named, layers: layers(&image, &manifest, &config)?, sessions })
     }
 
-    fn sessions(&self, name: &Name) -> Vec<Session> {
+    /// Best first; the registry itself is the last.
+    fn sessions(&self, name: &Name, access: Access) -> Vec<Session> {
         let endpoints = self.hosts.endpoints(name);
         let last = endpoints.len().saturating_sub(1);
         let session = |(position, endpoint): (usize, hosts::Endpoint)| {
@@ -97,7 +99,7 @@ impl Registries {
             ca_files.extend(endpoint.ca.clone());
             let plain_http = PlainHttp::OnlyFrom(self.hosts.plain());
             let settings = Settings { ca_files, plain_http, attempts, ..self.settings.clone() };
-            Session::new(endpoint, Client::new(&settings), self.credentials.clone())
+            Session::new(endpoint, Client::new(&settings), self.credentials.clone(), access)
         };
         endpoints.into_iter().enumerate().map(session).collect()
     }

@@ -1,5 +1,6 @@
 //! In: an image that was found. Out: its layers unpacked into a directory.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -27,6 +28,8 @@ pub struct Source {
     /// `None`: it is the digest of its only layer, known once that was read.
     pub digest: Option<Digest>,
     pub content: Content,
+    /// Names and versions of the packages that it is made of, if it is.
+    pub packages: BTreeMap<String, String>,
 }
 
 type Maker = Box<dyn FnOnce(&mut Unpacking) -> Result<(), Error> + Send>;
@@ -70,7 +73,7 @@ impl std::fmt::Debug for Content {
 
 impl Source {
     pub fn of_layers(name: String, digest: Option<Digest>, layers: Vec<Layer>) -> Self {
-        Self { name, digest, content: Content::Layers(layers) }
+        Self { name, digest, content: Content::Layers(layers), packages: BTreeMap::new() }
     }
 
     /// Unpacks all layers into the empty `directory`. After an error its content is useless.

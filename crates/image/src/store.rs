@@ -12,11 +12,14 @@
 //! ```
 //! Atomic under kills at any moment: `rootfs/HEX` is complete or does not exist.
 
+mod current;
+mod given;
 mod names;
 mod removal;
 mod discard;
 mod lock;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -37,6 +40,7 @@ use crate::reference::Reference;
 use crate::remote;
 pub use crate::source::Network;
 use crate::source::Source;
+pub use crate::store::current::{Change, Newest};
 pub use crate::store::lock::Held;
 use crate::store::lock::Work;
 use crate::store::names::{Names, Pointer};
@@ -89,6 +93,9 @@ pub struct Image {
     pub ignored: u64,
     /// Seconds since 1970.
     pub created: u64,
+    /// Of an image of packages: their versions. Images of earlier versions of Shorefast do not say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub packages: BTreeMap<String, String>,
 }
 
 /// Which version of an image is wanted.
@@ -255,6 +262,7 @@ impl Store {
     /// Call it under the lock of `key`.
     fn unpack(&self, source: Source, reference: &Reference, key: &str, pointer: impl Fn(Digest) -> Pointer) -> Result<Digest, Error> {
         let part = Part::begin(self.work(key, "part")).map_err(|error| self.error(error))?;
+        let packages = source.packages.clone();
         let (digest, unpacked) = source.unpack(&part.path, self.limits)?;
         check_root(&part.path).map_err(|_| not_a_root(reference))?;
         let image = Image {
@@ -264,6 +272,7 @@ impl Store {
             entries: unpacked.entries,
             ignored: unpacked.ignored,
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            packages,
         };
         // An image without an annex works, only slower.
         let annex = self.make_annex.and_then(|make| annex_of(&part, self.work(key, "annex.part"), make).ok());

@@ -48,6 +48,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Where the server says that the next request should go. Says nothing about whether credentials may go there.
+    pub fn location(&self) -> Result<Url, Error> {
+        redirect::target(&self.url, self.header("location"))
+    }
+
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -106,6 +111,10 @@ impl Client {
 
     fn get_once(&self, request: &Request, limit: u64) -> Result<Answer, Error> {
         let (url, response) = self.exchange(request, 0)?;
+        self.small(url, response, limit)
+    }
+
+    pub(crate) fn small(&self, url: Url, response: Response<ureq::Body>, limit: u64) -> Result<Answer, Error> {
         let (head, body) = response.into_parts();
         let mut reader = body.into_reader();
         let mut content = Vec::new();
@@ -168,7 +177,7 @@ impl Client {
         Err(Error::Redirect { url: shown(&request.url), problem: "it never ends" })
     }
 
-    fn agent(&self, url: &Url) -> Result<Agent, Error> {
+    pub(crate) fn agent(&self, url: &Url) -> Result<Agent, Error> {
         let scheme = if url.scheme() == "https" { Scheme::Https } else { Scheme::Http };
         let route = Route { scheme, proxy: self.settings.proxies.on_the_way_to(url).map(str::to_owned) };
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,6 +210,11 @@ impl Client {
             builder = builder.tls_config(tls::configuration(&settings.ca_files)?);
         }
         Ok(Agent::with_parts(builder.build(), DefaultConnector::new(), Names))
+    }
+
+    /// Waits before a caller's own retry; `round` counts from 0.
+    pub fn pause_before_retry(&self, round: u32) {
+        self.pause_after(round, None, &AtomicBool::new(false));
     }
 
     pub(crate) fn pause_after(&self, round: u32, asked_for: Option<Duration>, stop: &AtomicBool) {

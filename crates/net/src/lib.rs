@@ -1,9 +1,10 @@
-//! HTTP for images and packages: a request in, a small response or a verified file out.
+//! HTTP for images and packages: a request in, a small response or a verified file out; or a file in, sent to a server.
 //!
 //! The server is taken to be hostile or broken: it may lie about sizes, send other bytes, stall, cut the connection or redirect. A download
 //! counts only when size and hash are right, every wait has a deadline, and credentials go only to the host they were meant for.
 
 pub mod download;
+pub mod send;
 pub mod client;
 pub mod part;
 pub mod redirect;
@@ -25,5 +26,6 @@ pub use hash::{Hash, Hasher};
 pub use progress::{Progress, Silent, Task};
 pub use proxy::Proxies;
 pub use request::Request;
+pub use send::{Method, Payload};
 pub use settings::{PlainHttp, Settings};
 pub use url::Url;

@@ -121,6 +121,11 @@ impl Lock {
         self.package.iter().map(|pin| (pin.name.as_str(), pin.version.as_str()))
     }
 
+    /// The same, and whether it comes from Debian's archive of security updates, whose pool is told by its path.
+    pub fn versions(&self) -> impl Iterator<Item = (&str, &str, bool)> {
+        self.package.iter().map(|pin| (pin.name.as_str(), pin.version.as_str(), pin.path.starts_with("pool/updates/")))
+    }
+
     pub fn to_text(&self) -> String {
         toml::to_string(self).expect("names and numbers can be written")
     }

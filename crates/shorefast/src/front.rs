@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod image;
 pub mod install;
 pub mod build;
+pub mod outdated;
 pub mod serve;
 pub mod mounter;
 pub mod mount_helper;

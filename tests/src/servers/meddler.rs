@@ -13,6 +13,8 @@ pub enum Mischief {
     CutAfter(u64),
     /// After this many bytes of answers, to whomever, nothing comes any more.
     DieAfter(u64),
+    /// The first connection with more bytes of questions than these ends there.
+    CutQuestionsOnce(u64),
     /// The byte at this place of every longer connection's answers is another one.
     FlipAt(u64),
 }
@@ -21,6 +23,7 @@ pub enum Mischief {
 pub struct Meddler {
     pub address: SocketAddr,
     passed: Arc<AtomicU64>,
+    asked: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -32,21 +35,28 @@ impl Meddler {
         let passed = Arc::new(AtomicU64::new(0));
         let over = Arc::new(AtomicBool::new(false));
         let (counter, end) = (Arc::clone(&passed), Arc::clone(&over));
+        let (asked, cut) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let questions = Arc::clone(&asked);
         let accepting = thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if end.load(Ordering::Relaxed) {
                     return;
                 }
-                let counter = Arc::clone(&counter);
-                thread::spawn(move || drop(meddle(client, server, mischief, &counter)));
+                let (counter, asked, cut) = (Arc::clone(&counter), Arc::clone(&questions), Arc::clone(&cut));
+                thread::spawn(move || drop(meddle(client, server, mischief, &counter, (asked, cut))));
             }
         });
-        Self { address, passed, over, accepting: Some(accepting) }
+        Self { address, passed, asked, over, accepting: Some(accepting) }
     }
 
     /// Bytes of answers that clients got, headers included.
     pub fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of questions that the server got, headers included.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
     }
 }
 
@@ -59,18 +69,34 @@ impl Drop for Meddler {
     }
 }
 
-fn meddle(client: TcpStream, server: SocketAddr, mischief: Mischief, counter: &AtomicU64) -> std::io::Result<()> {
+type Questions = (Arc<AtomicU64>, Arc<AtomicBool>);
+
+fn meddle(client: TcpStream, server: SocketAddr, mischief: Mischief, counter: &AtomicU64, asked: Questions) -> std::io::Result<()> {
     let server = TcpStream::connect(server)?;
-    let (mut questions, mut questioned) = (client.try_clone()?, server.try_clone()?);
-    thread::spawn(move || {
-        let copied = std::io::copy(&mut questions, &mut questioned);
-        drop(questioned.shutdown(Shutdown::Write));
-        copied
-    });
+    let (questions, questioned) = (client.try_clone()?, server.try_clone()?);
+    thread::spawn(move || ask(&questions, &questioned, mischief, &asked));
     let result = pass(&server, &client, mischief, counter);
     drop(client.shutdown(Shutdown::Both));
     drop(server.shutdown(Shutdown::Both));
     result
+}
+
+fn ask(mut from: &TcpStream, mut to: &TcpStream, mischief: Mischief, (asked, cut): &Questions) -> std::io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut position = 0;
+    loop {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
+            return to.shutdown(Shutdown::Write);
+        }
+        to.write_all(&buffer[..count])?;
+        position += count as u64;
+        asked.fetch_add(count as u64, Ordering::Relaxed);
+        if matches!(mischief, Mischief::CutQuestionsOnce(limit) if position > limit) && !cut.swap(true, Ordering::Relaxed) {
+            to.shutdown(Shutdown::Both)?;
+            return from.shutdown(Shutdown::Both);
+        }
+    }
 }
 
 fn pass(mut from: &TcpStream, mut to: &TcpStream, mischief: Mischief, counter: &AtomicU64) -> std::io::Result<()> {
@@ -88,6 +114,7 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream, mischief: Mischief, counter: &
                 let left = limit.saturating_sub(counter.load(Ordering::Relaxed));
                 data = &mut data[..count.min(usize::try_from(left).unwrap_or(count))];
             }
+            Mischief::CutQuestionsOnce(_) => {}
             Mischief::FlipAt(place) => {
                 if let Some(byte) = place.checked_sub(position).and_then(|offset| data.get_mut(usize::try_from(offset).ok()?)) {
                     *byte ^= 1;

@@ -147,6 +147,7 @@ fn image_kind(error: &image::Error) -> Kind {
     match error {
         image::Error::Reference { .. } | image::Error::Unknown { .. } => Kind::Usage,
         image::Error::Store { .. } => Kind::Internal,
+        image::Error::Export { .. } => Kind::Failed,
         image::Error::InUse { .. } => Kind::Busy,
         error if error.is_about_credentials() => Kind::Credentials,
         _ => Kind::ImageUnavailable,

@@ -31,6 +31,8 @@ pub enum Error {
     Foreign { image: String, wanted: Platform, there: Vec<String> },
     #[error("cannot ask {host}")]
     Fetch { host: String, source: shorefast_net::Error },
+    #[error("cannot send to {host}")]
+    Send { host: String, source: shorefast_net::Error },
 }
 
 impl Error {
@@ -44,7 +46,10 @@ impl Error {
             Self::Missing { .. } => Some("check repository and tag, for example with `skopeo list-tags`"),
             Self::WrongDigest { .. } => Some("the registry or something on the way changes the data; nothing of it was used"),
             Self::Foreign { .. } => Some("get a build for this machine's architecture"),
-            Self::Fetch { source, .. } => source.hint(),
+            Self::Send { source: shorefast_net::Error::Status { status: 404 | 405, .. }, .. } => {
+                Some("check the name and whether the registry takes images at all: caches and mirrors do not")
+            }
+            Self::Fetch { source, .. } | Self::Send { source, .. } => source.hint(),
             Self::Helper { .. } => Some("run the helper by hand: echo HOST | docker-credential-NAME get"),
             Self::Hosts { .. } | Self::Credentials { .. } | Self::Challenge { .. } | Self::Malformed { .. } => None,
         }

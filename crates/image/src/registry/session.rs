@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use shorefast_net::{Answer, Client, Request, Url};
+use shorefast_net::{Answer, Client, Method, Payload, Request, Task, Url};
 
 use crate::registry::challenge::Challenge;
 use crate::registry::credentials::Credentials;
@@ -23,7 +23,15 @@ pub(crate) struct Session {
     pub(crate) endpoint: Endpoint,
     pub(crate) client: Client,
     credentials: Credentials,
+    access: Access,
     state: Mutex<State>,
+}
+
+/// What a token has to allow; no more is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Pull,
+    Push,
 }
 
 #[derive(Debug, Default)]
@@ -55,8 +63,8 @@ impl std::fmt::Debug for Permit {
 }
 
 impl Session {
-    pub(crate) fn new(endpoint: Endpoint, client: Client, credentials: Credentials) -> Self {
-        Self { endpoint, client, credentials, state: Mutex::default() }
+    pub(crate) fn new(endpoint: Endpoint, client: Client, credentials: Credentials, access: Access) -> Self {
+        Self { endpoint, client, credentials, access, state: Mutex::default() }
     }
 
     /// A small response to `path` below the repository, after authentication.
@@ -71,10 +79,39 @@ impl Session {
         if matches!(answer.status, 401 | 403) { Err(self.refused()) } else { Ok(answer) }
     }
 
+    /// Sends data to an address that the registry named, or that is below the repository, after authentication.
+    pub(crate) fn send(&self, address: &Url, method: Method, payload: Payload<'_>, task: &dyn Task) -> Result<Answer, Error> {
+        let once = || self.client.send(&self.request_to(address)?, method, payload, task).map_err(|source| self.not_sent(source));
+        let answer = once()?;
+        self.state().acquaintance = Acquaintance::Met;
+        if answer.status != 401 {
+            return Ok(answer);
+        }
+        self.challenged(&answer)?;
+        let answer = once()?;
+        if matches!(answer.status, 401 | 403) { Err(self.refused()) } else { Ok(answer) }
+    }
+
+    /// The status of an upload.
+    pub(crate) fn get_at(&self, address: &Url) -> Result<Answer, Error> {
+        self.client.get(&self.request_to(address)?, TOKEN_ANSWER).map_err(|source| self.failed(source))
+    }
+
+    pub(crate) fn address(&self, path: &str) -> Result<Url, Error> {
+        self.endpoint.base.join(path).map_err(|_| self.failed(not_an_address(path)))
+    }
+
     /// With the current authorization.
     pub(crate) fn request(&self, path: &str) -> Result<Request, Error> {
-        let address = self.endpoint.base.join(path).map_err(|_| self.failed(not_an_address(path)))?;
-        let request = Request::to(address).map_err(|source| self.failed(source))?;
+        self.request_to(&self.address(path)?)
+    }
+
+    /// The authorization goes to no other server, whatever address an upload is sent to.
+    fn request_to(&self, address: &Url) -> Result<Request, Error> {
+        let request = Request::to(address.clone()).map_err(|source| self.failed(source))?;
+        if address.origin() != self.endpoint.base.origin() {
+            return Ok(request);
+        }
         Ok(match self.permit()? {
             Some(Permit::Password { user, password }) => request.with_login(&user, &password),
             Some(Permit::Token { text, .. }) => request.with_bearer(&text),
@@ -135,7 +172,11 @@ impl Session {
 
     /// Also without a login: public images of large registries need a token, which is given to anyone.
     fn token(&self, realm: &Url, service: Option<&str>, login: Option<Login>) -> Result<Permit, Error> {
-        let scope = format!("repository:{}:pull", self.endpoint.repository);
+        let actions = match self.access {
+            Access::Pull => "pull",
+            Access::Push => "pull,push",
+        };
+        let scope = format!("repository:{}:{actions}", self.endpoint.repository);
         let known = login.is_some();
         if known && !self.endpoint.trusts_with_login(realm) {
             return Err(Error::TokenServer { host: self.endpoint.host.clone(), server: server_of(realm) });
@@ -177,6 +218,13 @@ impl Session {
 
     fn unknown(&self) -> Error {
         Error::NoCredentials { host: self.endpoint.host.clone(), repository: self.endpoint.repository.clone() }
+    }
+
+    pub(crate) fn not_sent(&self, source: shorefast_net::Error) -> Error {
+        match source {
+            shorefast_net::Error::Status { status: 401 | 403, .. } => self.refused(),
+            source => Error::Send { host: self.endpoint.host.clone(), source },
+        }
     }
 
     pub(crate) fn failed(&self, source: shorefast_net::Error) -> Error {

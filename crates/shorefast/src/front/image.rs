@@ -1,4 +1,4 @@
-//! `shorefast image …`: adds, lists and removes images of the store.
+//! `shorefast image …`: adds, lists, gives away and removes images of the store.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use shorefast_engine::{Error, images, text};
 use shorefast_image::store::{Image, Users};
 use shorefast_image::{Reference, Store};
 
-use crate::front::{build, show};
+use crate::front::{build, outdated, show};
 use crate::report;
 
 #[derive(Debug, Args)]
@@ -23,8 +23,17 @@ enum ImageCommand {
     /// Get an image, or update it to the newest of its name; live mounts keep theirs
     Pull {
         /// NAME[:TAG] of a registry, oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], tar:FILE
-        #[arg(value_name = "REF", required = true)]
+        #[arg(value_name = "REF", required_unless_present = "all", conflicts_with = "all")]
         references: Vec<String>,
+        /// All images of registries and packages that are here, under the names that they have
+        #[arg(long)]
+        all: bool,
+    },
+    /// Say which images of registries and packages have newer versions, without getting them
+    Outdated {
+        /// A JSON array of {name, digest, newest, outdated, security, changes}, current ones included
+        #[arg(long)]
+        json: bool,
     },
     /// Import an image from a file, under a name
     Import {
@@ -35,6 +44,22 @@ enum ImageCommand {
     },
     /// Build an image from distribution packages, verified, without running any of their scripts
     Build(build::BuildArguments),
+    /// Write an image to a file or directory, for other machines and tools; the same image has the same digest everywhere
+    Export {
+        /// A name, a digest, or the first digits of one
+        name: String,
+        /// oci-archive:FILE[:TAG], oci:DIR[:TAG], docker-archive:FILE[:NAME]
+        #[arg(value_name = "REF")]
+        to: String,
+    },
+    /// Send an image to a registry; what the registry has already is not sent again
+    Push {
+        /// A name, a digest, or the first digits of one
+        name: String,
+        /// HOST/REPOSITORY[:TAG]; default: the image's own name
+        #[arg(value_name = "NAME")]
+        to: Option<String>,
+    },
     /// Show all images
     List {
         /// A JSON array of {name, names, digest, size, used_by, source, created}
@@ -65,9 +90,16 @@ pub fn run(arguments: ImageArguments, store: &Store, records: &Records) -> Resul
         return Err(Error::NotRoot);
     }
     match arguments.command {
-        ImageCommand::Pull { references } => return Ok(each(&references, |text| pull(store, text, None))),
+        ImageCommand::Pull { all: true, .. } => return outdated::pull_all(store),
+        ImageCommand::Outdated { json } => return outdated::run(store, json),
+        ImageCommand::Pull { references, .. } => return Ok(each(&references, |text| pull(store, text, None))),
         ImageCommand::Import { reference, name } => pull(store, &reference, name.as_deref())?,
         ImageCommand::Build(arguments) => report::print(&format!("{}\n", build::run(&arguments, store)?)),
+        ImageCommand::Export { name, to } => report::print(&format!("{}\n", store.export(&name, &to.parse()?)?)),
+        ImageCommand::Push { name, to } => {
+            let to = to.as_deref().unwrap_or(&name).parse()?;
+            report::print(&format!("{}\n", store.push(&name, &to)?));
+        }
         ImageCommand::List { json } => report::print(&list(store, records, json)?),
         ImageCommand::Inspect { json, name } => report::print(&inspect(store, records, &name, json)?),
         ImageCommand::Remove { names } => return Ok(each(&names, |name| images::remove(store, records, name))),
