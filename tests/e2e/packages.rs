@@ -1,5 +1,8 @@
 //! Images made straight from packages of Debian: every client, against the archive that `cargo xtask setup` made.
 
+#[path = "packages/mounts.rs"]
+mod mounts;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -26,6 +26,11 @@ pub fn current_packages() -> PathBuf {
     cache().join("debian-trixie")
 }
 
+/// The same with what else the catalogue names, and with what makes filesystems and serves files for its tests.
+pub fn catalogue_packages() -> PathBuf {
+    cache().join("debian-catalogue")
+}
+
 /// The same of the release before, which can be named.
 pub fn packages() -> PathBuf {
     cache().join("debian")

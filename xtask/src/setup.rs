@@ -57,6 +57,7 @@ pub(crate) fn run() -> Result<()> {
     images::build_all(&cache)?;
     archive::CLIENTS.build(&cache)?;
     archive::CURRENT_CLIENTS.build(&cache)?;
+    archive::CATALOGUE.build(&cache)?;
     s3_server::install(&cache)?;
     ensure_nextest()
 }

@@ -125,6 +125,11 @@ pub fn fuse(data: &str, asked: &[Item]) -> Result<Fuse, Refusal> {
     for item in items {
         let bad = || invalid(format!("bad value for FUSE option {}", item.key));
         let number = || item.text().and_then(|value| value.parse::<u32>().ok()).ok_or_else(bad);
+        let is_flag = matches!(item.key.as_str(), "default_permissions" | "allow_other") && item.value.is_none();
+        // Some clients (mergerfs) pass it by themselves, and once more for the caller who said so, too.
+        if is_flag && rest.contains(&item) {
+            continue;
+        }
         if rest.iter().any(|earlier| earlier.key == item.key) || (item.key == "fd" && fd.is_some()) {
             return Err(invalid(format!("FUSE option {} given twice", item.key)));
         }
@@ -143,7 +148,7 @@ pub fn fuse(data: &str, asked: &[Item]) -> Result<Fuse, Refusal> {
                 number()?;
                 rest.push(item);
             }
-            "default_permissions" | "allow_other" if item.value.is_none() => rest.push(item),
+            _ if is_flag => rest.push(item),
             label if LABELS.contains(&label) && asked.contains(&item) => rest.push(item),
             _ => return Err(invalid(format!("unknown FUSE option {:?}", item.key))),
         }
@@ -165,6 +170,13 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_that_is_said_twice_is_said() {
+        let fuse = fuse("fd=3,allow_other,default_permissions,allow_other", &[]).unwrap();
+        let keys: Vec<_> = fuse.rest.iter().map(|item| item.key.as_str()).collect();
+        assert_eq!(keys, ["allow_other", "default_permissions"]);
+    }
+
+    #[test]
     fn refuses_what_it_does_not_know() {
         let rows = [
             ("no descriptor", "rootmode=40000"),
@@ -179,6 +191,7 @@ mod tests {
             ("a file as root", "fd=3,rootmode=100000"),
             ("a device as root", "fd=3,rootmode=60000"),
             ("a value for a flag", "fd=3,allow_other=1"),
+            ("a value for a flag, later", "fd=3,allow_other,allow_other=1"),
             ("quotes", "fd=3,context=\"a,b\""),
             ("an id that is no number", "fd=3,user_id=root"),
             ("an empty value", "fd=,rootmode=40000"),
