@@ -67,8 +67,14 @@ _shorefast() {
             shorefast__subcmd__client,list)
                 cmd="shorefast__subcmd__client__subcmd__list"
                 ;;
+            shorefast__subcmd__client,new)
+                cmd="shorefast__subcmd__client__subcmd__new"
+                ;;
             shorefast__subcmd__client,show)
                 cmd="shorefast__subcmd__client__subcmd__show"
+                ;;
+            shorefast__subcmd__client,test)
+                cmd="shorefast__subcmd__client__subcmd__test"
                 ;;
             shorefast__subcmd__client__subcmd__help,check)
                 cmd="shorefast__subcmd__client__subcmd__help__subcmd__check"
@@ -79,8 +85,14 @@ _shorefast() {
             shorefast__subcmd__client__subcmd__help,list)
                 cmd="shorefast__subcmd__client__subcmd__help__subcmd__list"
                 ;;
+            shorefast__subcmd__client__subcmd__help,new)
+                cmd="shorefast__subcmd__client__subcmd__help__subcmd__new"
+                ;;
             shorefast__subcmd__client__subcmd__help,show)
                 cmd="shorefast__subcmd__client__subcmd__help__subcmd__show"
+                ;;
+            shorefast__subcmd__client__subcmd__help,test)
+                cmd="shorefast__subcmd__client__subcmd__help__subcmd__test"
                 ;;
             shorefast__subcmd__help,client)
                 cmd="shorefast__subcmd__help__subcmd__client"
@@ -130,8 +142,14 @@ _shorefast() {
             shorefast__subcmd__help__subcmd__client,list)
                 cmd="shorefast__subcmd__help__subcmd__client__subcmd__list"
                 ;;
+            shorefast__subcmd__help__subcmd__client,new)
+                cmd="shorefast__subcmd__help__subcmd__client__subcmd__new"
+                ;;
             shorefast__subcmd__help__subcmd__client,show)
                 cmd="shorefast__subcmd__help__subcmd__client__subcmd__show"
+                ;;
+            shorefast__subcmd__help__subcmd__client,test)
+                cmd="shorefast__subcmd__help__subcmd__client__subcmd__test"
                 ;;
             shorefast__subcmd__help__subcmd__image,build)
                 cmd="shorefast__subcmd__help__subcmd__image__subcmd__build"
@@ -278,7 +296,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client)
-            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help list show check help"
+            opts="-h --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help list show new test check help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -362,7 +380,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__client__subcmd__help)
-            opts="list show check help"
+            opts="list show new test check help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -417,7 +435,35 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__client__subcmd__help__subcmd__new)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__client__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__client__subcmd__help__subcmd__test)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -473,6 +519,68 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__client__subcmd__new)
+            opts="-h --image --type --kernel-type --path --foreground --secret-at --secret-option --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --type)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kernel-type)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-option)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__client__subcmd__show)
             opts="-h --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -480,6 +588,68 @@ _shorefast() {
                 return 0
             fi
             case "${prev}" in
+                --run-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-image-entries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__client__subcmd__test)
+            opts="-o -h --source --options --secret-file --writable --json --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --source)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --options)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --writable)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --run-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -614,7 +784,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__help__subcmd__client)
-            opts="list show check"
+            opts="list show new test check"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -655,7 +825,35 @@ _shorefast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        shorefast__subcmd__help__subcmd__client__subcmd__new)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         shorefast__subcmd__help__subcmd__client__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        shorefast__subcmd__help__subcmd__client__subcmd__test)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

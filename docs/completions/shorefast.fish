@@ -233,18 +233,20 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_se
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove names, and images with their last name; refuses images that a live mount uses'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "gc" -d 'Remove images that have neither a name nor a user, and leftovers of killed processes'
 complete -c shorefast -n "__fish_shorefast_using_subcommand image; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l run-dir -d 'Where records of live mounts are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l root -d 'Where unpacked images are kept' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -l max-image-entries -d 'Refuse images with more files' -r
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -s h -l help -d 'Print help'
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "list" -d 'Show all clients, in the order in which a type is looked up'
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "show" -d 'Show one definition, with the origin of each key'
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "check" -d 'Check definitions without using them'
-complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -f -a "list" -d 'Show all clients, in the order in which a type is looked up'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -f -a "show" -d 'Show one definition, with the origin of each key'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -f -a "new" -d 'Write a commented definition to the standard output'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -f -a "test" -d 'Try a definition: mount, read, write, privileges, memory, unmount, kill; prints a report'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -f -a "check" -d 'Check definitions without using them'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and not __fish_seen_subcommand_from list show new test check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from list" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
@@ -263,6 +265,34 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_s
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -l json
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l image -d 'Where the client comes from, as in `image =`; asked for at a terminal' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l type -d 'Filesystem types, as in `mount -t`; default: the name' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l kernel-type -d 'What the kernel calls the mount; default: any FUSE' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l secret-at -d 'The client reads its secret from this file, below /etc, /root, /run, /tmp or /var' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l secret-option -d 'The option that tells the client where the file with its secret is' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l path -d 'The source is a file or directory of this host'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -l foreground -d 'The client stays in the foreground'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from new" -s h -l help -d 'Print help'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l source -d 'What to mount' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -s o -l options -d 'As in `mount -o`; with `ro` nothing is written' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l secret-file -d 'As in `mount --secret-file`' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l writable -d 'A name below the mount where files can be made, if not at its top' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l run-dir -d 'Where records of live mounts are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l root -d 'Where unpacked images are kept' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l client-image -d 'Use this image for a client, given by its name or a type; takes precedence over any file' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l host-proc -d 'This is a container, and DIR its view of the host\'s /proc: do everything on the host' -r -F
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l max-image-size -d 'Refuse images that are larger, unpacked' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l max-image-entries -d 'Refuse images with more files' -r
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -l json -d '{client, image, source, kernel, shorefast, passed, checks: [{check, outcome, detail, seconds}]}'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from test" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l root -d 'Where unpacked images are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -l clients -d 'Where client definitions are read from: a directory, which may be a mounted ConfigMap, or several separated by colons, of which later ones take precedence' -r -F
@@ -273,6 +303,8 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_s
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all clients, in the order in which a type is looked up'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show one definition, with the origin of each key'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "new" -d 'Write a commented definition to the standard output'
+complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "test" -d 'Try a definition: mount, read, write, privileges, memory, unmount, kill; prints a report'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "check" -d 'Check definitions without using them'
 complete -c shorefast -n "__fish_shorefast_using_subcommand client; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand demo" -l run-dir -d 'Where records of live mounts are kept' -r -F
@@ -371,4 +403,6 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_see
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from image" -f -a "gc" -d 'Remove images that have neither a name nor a user, and leftovers of killed processes'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from client" -f -a "list" -d 'Show all clients, in the order in which a type is looked up'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from client" -f -a "show" -d 'Show one definition, with the origin of each key'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from client" -f -a "new" -d 'Write a commented definition to the standard output'
+complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from client" -f -a "test" -d 'Try a definition: mount, read, write, privileges, memory, unmount, kill; prints a report'
 complete -c shorefast -n "__fish_shorefast_using_subcommand help; and __fish_seen_subcommand_from client" -f -a "check" -d 'Check definitions without using them'

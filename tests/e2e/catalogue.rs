@@ -1,5 +1,8 @@
 //! What is built in: client definitions, what overrides them, and the demo.
 
+#[path = "catalogue/vendor.rs"]
+mod vendor;
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};

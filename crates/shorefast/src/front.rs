@@ -3,6 +3,8 @@
 pub mod internal;
 pub mod cli;
 pub mod client;
+pub mod client_new;
+pub mod conformance;
 pub mod demo;
 pub mod doctor;
 pub mod image;

@@ -12,7 +12,7 @@ use shorefast_engine::definition::Layer;
 use shorefast_engine::mode::Mode;
 
 use crate::front::places::Places;
-use crate::front::show;
+use crate::front::{client_new, conformance, show};
 use crate::report;
 
 #[derive(Debug, Args)]
@@ -36,6 +36,10 @@ enum ClientCommand {
         /// A client's name, or a filesystem type
         name: String,
     },
+    /// Write a commented definition to the standard output
+    New(client_new::NewArguments),
+    /// Try a definition: mount, read, write, privileges, memory, unmount, kill; prints a report
+    Test(conformance::TestArguments),
     /// Check definitions without using them
     Check {
         /// Client files, or directories of them, including ConfigMaps
@@ -51,6 +55,8 @@ pub fn run(arguments: ClientArguments, places: &Places) -> Result<ExitCode, Erro
             let client = client::either(&name, &places.configuration()?)?;
             report::print(&if json { format!("{:#}\n", to_json(&client)) } else { to_toml(&client) });
         }
+        ClientCommand::New(arguments) => client_new::run(&arguments)?,
+        ClientCommand::Test(arguments) => return conformance::run(&arguments, places),
         ClientCommand::Check { paths } => return Ok(check(&paths)),
     }
     Ok(ExitCode::SUCCESS)
