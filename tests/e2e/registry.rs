@@ -1,5 +1,7 @@
 //! Images from registries and to them: a real one, images made and pushed by real tools, and a network that misbehaves.
 
+#[path = "registry/current.rs"]
+mod current;
 #[path = "registry/given.rs"]
 mod given;
 #[path = "registry/tokens.rs"]
