@@ -2,6 +2,8 @@
 
 #[path = "csi/service.rs"]
 mod service;
+#[path = "csi/provisioning.rs"]
+mod provisioning;
 #[path = "csi/kubelet.rs"]
 mod kubelet;
 #[path = "csi/channel.rs"]
@@ -164,7 +166,7 @@ fn a_volume_has_one_client_and_a_copy_for_each_pod() {
         refused(kubelet.stats("volume", &kubelet.root.join("nowhere")), NOT_FOUND);
         refused(kubelet.stats("volume", Path::new("/etc")), NOT_FOUND);
 
-        refused(kubelet.unstage(&volume), ABORTED);
+        refused(kubelet.unstage(&volume), FAILED_PRECONDITION);
         for pod in ["pod1", "pod2", "pod3", "pod3", "never"] {
             kubelet.unpublish(&volume, pod).expect("it can be unpublished, and again");
             assert!(!kubelet.target(pod).exists());

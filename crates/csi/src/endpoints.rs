@@ -13,7 +13,7 @@ use tonic::body::Body;
 
 use crate::driver::{Driver, Settings};
 use crate::grpc::{self, unary};
-use crate::{identity, node, registration};
+use crate::{controller, identity, node, registration};
 
 pub fn endpoints(settings: Settings, operations: Operations) -> Vec<Endpoint> {
     let driver = Arc::new(Driver::new(settings, operations));
@@ -42,6 +42,12 @@ async fn route(driver: Arc<Driver>, request: Request<Incoming>) -> Response<Body
         "/csi.v1.Identity/GetPluginInfo" => unary(request, |message| async move { identity::info(&driver, message) }).await,
         "/csi.v1.Identity/GetPluginCapabilities" => unary(request, |message| async { identity::capabilities(message) }).await,
         "/csi.v1.Identity/Probe" => unary(request, |message| async { identity::probe(message) }).await,
+        "/csi.v1.Controller/CreateVolume" => unary(request, move |message| controller::create(driver, message, deadline)).await,
+        "/csi.v1.Controller/DeleteVolume" => unary(request, move |message| controller::delete(driver, message, deadline)).await,
+        "/csi.v1.Controller/ValidateVolumeCapabilities" => {
+            unary(request, move |message| controller::validate(driver, message, deadline)).await
+        }
+        "/csi.v1.Controller/ControllerGetCapabilities" => unary(request, |message| async { controller::capabilities(message) }).await,
         "/csi.v1.Node/NodeStageVolume" => unary(request, move |message| node::stage(driver, message, deadline)).await,
         "/csi.v1.Node/NodeUnstageVolume" => unary(request, move |message| node::unstage(driver, message, deadline)).await,
         "/csi.v1.Node/NodePublishVolume" => unary(request, move |message| node::publish(driver, message, deadline)).await,

@@ -110,6 +110,83 @@ pub struct Volume {
     pub volume_context: Map,
 }
 
+// ---- Controller
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CapacityRange {
+    #[prost(int64, tag = "1")]
+    pub required_bytes: i64,
+    #[prost(int64, tag = "2")]
+    pub limit_bytes: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CreateVolumeRequest {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(message, optional, tag = "2")]
+    pub capacity_range: Option<CapacityRange>,
+    #[prost(message, repeated, tag = "3")]
+    pub volume_capabilities: Vec<VolumeCapability>,
+    #[prost(map = "string, string", tag = "4")]
+    pub parameters: Map,
+    #[prost(map = "string, string", tag = "5")]
+    pub secrets: Map,
+    #[prost(message, optional, tag = "6")]
+    pub volume_content_source: Option<Empty>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CreateVolumeResponse {
+    #[prost(message, optional, tag = "1")]
+    pub volume: Option<Volume>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DeleteVolumeRequest {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(map = "string, string", tag = "2")]
+    pub secrets: Map,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ValidateVolumeCapabilitiesRequest {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(map = "string, string", tag = "2")]
+    pub volume_context: Map,
+    #[prost(message, repeated, tag = "3")]
+    pub volume_capabilities: Vec<VolumeCapability>,
+    #[prost(map = "string, string", tag = "4")]
+    pub parameters: Map,
+    #[prost(map = "string, string", tag = "5")]
+    pub secrets: Map,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ValidateVolumeCapabilitiesResponse {
+    #[prost(message, optional, tag = "1")]
+    pub confirmed: Option<Confirmed>,
+    #[prost(string, tag = "2")]
+    pub message: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Confirmed {
+    #[prost(map = "string, string", tag = "1")]
+    pub volume_context: Map,
+    #[prost(message, repeated, tag = "2")]
+    pub volume_capabilities: Vec<VolumeCapability>,
+    #[prost(map = "string, string", tag = "3")]
+    pub parameters: Map,
+}
+
+pub mod controller_capability {
+    pub const CREATE_DELETE_VOLUME: i32 = 1;
+    pub const SINGLE_NODE_MULTI_WRITER: i32 = 13;
+}
+
 // ---- Node
 
 #[derive(Clone, PartialEq, Message)]

@@ -4,20 +4,16 @@
 //! is written in a pod itself is mounted where it is published.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Seek as _, Write as _};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::MemfdFlags;
 use shorefast_engine::error::{Failure, Kind};
 use shorefast_engine::publish::{Access, Below, Wanted};
 use shorefast_engine::request::{Author, Request};
 use shorefast_engine::usage::Room;
 use shorefast_worker::job::Directory;
 use shorefast_worker::{Answer, Operation};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use crate::driver::Driver;
 use crate::messages::{
@@ -26,21 +22,15 @@ use crate::messages::{
     node_capability,
 };
 use crate::volume::EPHEMERAL;
-use crate::{capability, paths, status, volume};
+use crate::{capability, paths, secrets, status, volume, volume_id};
 
-/// The longest id that we take: the specification says 128, Kubernetes does not mind.
-const LONGEST_ID: usize = 4096;
-/// Secrets of one volume.
-const MOST_SECRETS: usize = 32;
-/// The tokens of the pod's service account, which no client of ours asks for.
-const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 /// What is left of the caller's deadline for the way back: an answer of ours says more than a timeout.
 const WAY_BACK: Duration = Duration::from_secs(2);
 /// A server that is dead should not make kubelet wait for its statistics.
 const STATISTICS: Duration = Duration::from_secs(5);
 
 pub(crate) async fn stage(driver: Arc<Driver>, message: NodeStageVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
-    check_id(&message.volume_id)?;
+    volume_id::check(&message.volume_id)?;
     let target = below(&driver, "staging_target_path", &message.staging_target_path)?;
     let wanted = capability::parse(message.volume_capability.as_ref())?;
     let request = volume::request(&message.volume_id, &message.volume_context, &wanted.flags, Author::Administrator)?;
@@ -49,14 +39,16 @@ pub(crate) async fn stage(driver: Arc<Driver>, message: NodeStageVolumeRequest, 
 }
 
 pub(crate) async fn unstage(driver: Arc<Driver>, message: NodeUnstageVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
-    check_id(&message.volume_id)?;
+    volume_id::check(&message.volume_id)?;
     let staged = below(&driver, "staging_target_path", &message.staging_target_path)?;
     let lock = driver.locks.take(&message.volume_id)?;
-    done(driver.operations.ask(Operation::Unstage(staged), Vec::new(), deadline, lock).await.result.map(drop))
+    let result = driver.operations.ask(Operation::Unstage(staged), Vec::new(), deadline, lock).await.result;
+    // There are copies, or somebody uses it: that has to end first.
+    done(result.map(drop).map_err(|failure| precondition(failure, &[Kind::Busy])))
 }
 
 pub(crate) async fn publish(driver: Arc<Driver>, message: NodePublishVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
-    check_id(&message.volume_id)?;
+    volume_id::check(&message.volume_id)?;
     let target = below(&driver, "target_path", &message.target_path)?;
     let wanted = capability::parse(message.volume_capability.as_ref())?;
     let access = if message.readonly { Access::ReadOnly } else { wanted.access };
@@ -72,17 +64,15 @@ pub(crate) async fn publish(driver: Arc<Driver>, message: NodePublishVolumeReque
     }
     let staged = below(&driver, "staging_target_path", &message.staging_target_path)?;
     let lock = driver.locks.take(&message.volume_id)?;
-    let copy = Wanted { staged, target, access, sharing: wanted.sharing, label: message.volume_id };
-    let failed = |failure: Failure| match failure.kind {
-        // The staged mount is gone, or there is another copy of a volume that may have only one.
-        Kind::NotFound | Kind::Busy => Failure { kind: Kind::Unsupported, ..failure },
-        _ => failure,
-    };
-    done(driver.operations.ask(Operation::Publish(copy), Vec::new(), deadline, lock).await.result.map(drop).map_err(failed))
+    let inside = volume::sub_directory(&message.volume_context)?;
+    let copy = Wanted { staged, inside, target, access, sharing: wanted.sharing, label: message.volume_id };
+    let result = driver.operations.ask(Operation::Publish(copy), Vec::new(), deadline, lock).await.result;
+    // The staged mount is gone, or there is another copy of a volume that may have only one.
+    done(result.map(drop).map_err(|failure| precondition(failure, &[Kind::NotFound, Kind::Busy])))
 }
 
 pub(crate) async fn unpublish(driver: Arc<Driver>, message: NodeUnpublishVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
-    check_id(&message.volume_id)?;
+    volume_id::check(&message.volume_id)?;
     let target = below(&driver, "target_path", &message.target_path)?;
     let lock = driver.locks.take(&message.volume_id)?;
     done(driver.operations.ask(Operation::Unpublish(target), Vec::new(), deadline, lock).await.result.map(drop))
@@ -93,7 +83,7 @@ pub(crate) async fn stats(
     message: NodeGetVolumeStatsRequest,
     deadline: Instant,
 ) -> Result<NodeGetVolumeStatsResponse, Status> {
-    check_id(&message.volume_id)?;
+    volume_id::check(&message.volume_id)?;
     if message.volume_path.is_empty() {
         return Err(Status::invalid_argument("volume_path is missing"));
     }
@@ -137,7 +127,7 @@ async fn mount(
     secrets: &HashMap<String, String>,
     deadline: Instant,
 ) -> Result<Empty, Status> {
-    let (names, descriptors) = hand_over(secrets)?;
+    let (names, descriptors) = secrets::hand_over(secrets)?;
     let lock = driver.locks.take(request.label.as_deref().unwrap_or_default())?;
     let left = deadline.saturating_duration_since(Instant::now() + WAY_BACK).max(Duration::from_millis(1));
     let request = Request { target: target.path(), timeout: left, image_timeout: Some(left), ..request };
@@ -148,21 +138,9 @@ async fn mount(
     }
 }
 
-/// Secrets as files in memory, without a name.
-fn hand_over(secrets: &HashMap<String, String>) -> Result<(Vec<String>, Vec<OwnedFd>), Status> {
-    if secrets.len() > MOST_SECRETS {
-        return Err(Status::invalid_argument(format!("more than {MOST_SECRETS} secrets")));
-    }
-    let failed = |error: std::io::Error| Status::resource_exhausted(format!("no memory for a secret: {error}"));
-    let (mut names, mut descriptors) = (Vec::new(), Vec::new());
-    for (name, secret) in secrets.iter().filter(|(name, _)| *name != TOKENS) {
-        let memory = rustix::fs::memfd_create("secret", MemfdFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
-        let mut memory = File::from(memory);
-        memory.write_all(secret.as_bytes()).and_then(|()| memory.rewind()).map_err(failed)?;
-        names.push(name.clone());
-        descriptors.push(memory.into());
-    }
-    Ok((names, descriptors))
+/// What is said of the state that a volume has to be in.
+fn precondition(failure: Failure, kinds: &[Kind]) -> Failure {
+    if kinds.contains(&failure.kind) { Failure { kind: Kind::Unsupported, ..failure } } else { failure }
 }
 
 fn done(result: Result<(), Failure>) -> Result<Empty, Status> {
@@ -171,14 +149,4 @@ fn done(result: Result<(), Failure>) -> Result<Empty, Status> {
 
 fn below(driver: &Driver, field: &str, text: &str) -> Result<Below, Status> {
     paths::below(&driver.settings.kubelet_root, field, text)
-}
-
-fn check_id(id: &str) -> Result<(), Status> {
-    match id.len() {
-        0 => Err(Status::invalid_argument("volume_id is missing")),
-        length if length > LONGEST_ID || id.contains('\0') => {
-            Err(Status::new(Code::InvalidArgument, "volume_id is too long, or has a NUL"))
-        }
-        _ => Ok(()),
-    }
 }

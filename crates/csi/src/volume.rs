@@ -1,29 +1,36 @@
 //! In: what a PersistentVolume, StorageClass or pod says about a volume. Out: a request to the engine.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use shorefast_engine::mode::Mode;
 use shorefast_engine::options;
 use shorefast_engine::request::{Author, ClientChoice, Request};
+use shorefast_worker::base::volume::is_plain;
 use tonic::Status;
 
 /// Who may set an attribute.
-const ATTRIBUTES: [(&str, Author); 5] = [
+const ATTRIBUTES: [(&str, Author); 6] = [
     ("type", Author::Guest),
     ("source", Author::Guest),
     ("mountOptions", Author::Guest),
     ("image", Author::Administrator),
     ("client", Author::Administrator),
+    (SUB_DIRECTORY, Author::Administrator),
 ];
 
+/// The directory of the mount that is the volume.
+pub const SUB_DIRECTORY: &str = "subDir";
+
 /// Attributes that Kubernetes adds by itself.
-const NOT_OURS: [&str; 2] = ["csi.storage.k8s.io/", "storage.kubernetes.io/"];
+pub(crate) const NOT_OURS: [&str; 2] = ["csi.storage.k8s.io/", "storage.kubernetes.io/"];
 
 /// Set by kubelet for a volume that a pod's author wrote into the pod.
 pub const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 
 /// All but the target, the deadline and the secrets. `flags`: options of the volume's capability.
 pub fn request(volume: &str, context: &HashMap<String, String>, flags: &[String], author: Author) -> Result<Request, Status> {
+    sub_directory(context)?;
     for key in context.keys().filter(|key| !NOT_OURS.iter().any(|prefix| key.starts_with(prefix))) {
         check(key, author)?;
     }
@@ -45,6 +52,17 @@ pub fn request(volume: &str, context: &HashMap<String, String>, flags: &[String]
         author,
         ..Request::new(needed("source")?, "")
     })
+}
+
+/// `None`: all of it.
+pub fn sub_directory(context: &HashMap<String, String>) -> Result<Option<PathBuf>, Status> {
+    let given = context.get(SUB_DIRECTORY).filter(|value| !value.is_empty()).map(PathBuf::from);
+    match given {
+        Some(directory) if !is_plain(&directory) => Err(Status::invalid_argument(format!(
+            "volumeAttributes: {SUB_DIRECTORY:?} is no path below the source, without `.`, `..` and needless slashes"
+        ))),
+        given => Ok(given),
+    }
 }
 
 fn check(key: &str, author: Author) -> Result<(), Status> {
@@ -95,6 +113,9 @@ mod tests {
             (guest, with(&[("mountOptions", "suid")]), Some(Code::PermissionDenied)),
             (guest, with(&[("mountOptions", "a,context=\"x,y\"")]), Some(Code::PermissionDenied)),
             (root, with(&[("mountOptions", "suid,dev")]), None),
+            (root, with(&[("subDir", "a/b")]), None),
+            (root, with(&[("subDir", "../b")]), Some(Code::InvalidArgument)),
+            (guest, with(&[("subDir", "a")]), Some(Code::PermissionDenied)),
             (root, with(&[("sorce", "x")]), Some(Code::InvalidArgument)),
             (root, vec![("type", "sshfs")], Some(Code::InvalidArgument)),
             (root, vec![("source", "x")], Some(Code::InvalidArgument)),

@@ -72,6 +72,8 @@ pub enum Error {
     NotForGuests { what: String },
     #[error("cannot mount at {path:?}")]
     Target { path: PathBuf, source: sys::Error },
+    #[error("cannot use the directory {} of a mount", path.display())]
+    SubDirectory { path: PathBuf, source: sys::Error },
     #[error("{path:?} is a file, and the definition of client {client:?} does not say how the client writes to it")]
     SourceWrites { path: PathBuf, client: String },
     #[error("client {client:?} writes a new file and renames it to its source, and may not do that in {directory:?}")]

@@ -56,6 +56,9 @@ pub enum Sharing {
 pub struct Wanted {
     /// The mount that is copied.
     pub staged: Below,
+    /// Of that, only this directory: relative, and without `.` and `..`.
+    #[serde(with = "text::optional")]
+    pub inside: Option<PathBuf>,
     pub target: Below,
     pub access: Access,
     pub sharing: Sharing,
@@ -75,7 +78,13 @@ pub fn copy(records: &Records, wanted: &Wanted) -> Result<(), Error> {
     let target = &wanted.target;
     let parent = open_parent(target)?;
     let made = make_directory(&parent, target)?;
-    let entry = Entry { label: wanted.label.clone(), target: target.path(), staged: wanted.staged.path(), access: wanted.access };
+    let entry = Entry {
+        label: wanted.label.clone(),
+        target: target.path(),
+        staged: wanted.staged.path(),
+        inside: wanted.inside.clone(),
+        access: wanted.access,
+    };
     let result = attach_copy(records, wanted, &record, &staged, &parent, &entry);
     result.inspect_err(|_| unmake(target, made))
 }
@@ -175,6 +184,24 @@ pub fn unstage(records: &Records, staged: &Below) -> Result<(), Error> {
     }
 }
 
+/// Entries of copies that were unmounted by others. A young one may be of a copy that is just being made.
+pub fn forget_stale(records: &Records) {
+    for entry in entry::older_than(records, YOUNG) {
+        let opened = bounded_call::open(&entry.target, DIRECTORY, Instant::now() + PATIENCE);
+        let is_gone = match opened {
+            bounded_call::Bounded::Done(place) => root_of_mount(&place).is_none(),
+            bounded_call::Bounded::Failed(error) => matches!(error.errno(), Errno::NOENT | Errno::NOTDIR),
+            bounded_call::Bounded::TimedOut => false,
+        };
+        if is_gone {
+            entry::remove(records, &entry.target);
+        }
+    }
+}
+
+/// From an entry to its mount it takes milliseconds.
+const YOUNG: Duration = Duration::from_secs(60);
+
 fn take_away(records: &Records, mount: &Identity, path: &Path, real: &Path) -> Result<(), Error> {
     if records.by_mount(mount.id, mount.unique).is_some_and(|record| Identity::from(record.mount) == *mount) {
         return unmount::unmount(records, path, Manner::Polite).map(drop);
@@ -220,7 +247,17 @@ fn staged(records: &Records, wanted: &Wanted) -> Result<(Record, OwnedFd), Error
     if root_of_mount(&opened).is_none_or(|mount| mount != Identity::from(record.mount)) {
         return Err(gone());
     }
-    Ok((record, opened))
+    match &wanted.inside {
+        Some(inside) => directory_of(&opened, inside, &path).map(|opened| (record, opened)),
+        None => Ok((record, opened)),
+    }
+}
+
+/// A directory of a mount. Whoever writes to that chooses no other by a link.
+fn directory_of(mount: &OwnedFd, inside: &Path, staged: &Path) -> Result<OwnedFd, Error> {
+    let resolve = WITHOUT_LINKS | ResolveFlags::NO_XDEV;
+    let opened = bounded_call::open_below_with(mount.as_fd(), inside, DIRECTORY, resolve, Instant::now() + PATIENCE);
+    opened.or_timed_out(|| format!("open({inside:?})")).map_err(|source| Error::SubDirectory { path: staged.join(inside), source })
 }
 
 /// That the path exists, and no link is on the way.

@@ -63,15 +63,7 @@ impl Operations {
 }
 
 fn failure(kind: Kind, message: &str) -> Failure {
-    Failure {
-        step: Step::Start,
-        kind,
-        message: message.to_owned(),
-        hint: None,
-        helper: Vec::new(),
-        refused: Vec::new(),
-        differs: Vec::new(),
-    }
+    Failure::new(Step::Start, kind, message.to_owned())
 }
 
 /// A worker that may not have been started yet when its request is cancelled.

@@ -16,6 +16,6 @@ mod starved;
 
 pub use filesystem::{Directory, attach, create, filesystem_of, identify, identify_from, look_at, mount, unmount};
 pub use list::{Listed, list, list_root};
-pub use open::{OpenRequest, open, open_below, open_both};
+pub use open::{OpenRequest, open, open_below, open_below_with, open_both};
 pub use read::{bytes_of, read, strings_of};
 pub use run::{Bounded, Pending};

@@ -167,5 +167,5 @@ fn describe(status: Option<ExitStatus>, error: &io::Error) -> String {
 }
 
 fn failure(kind: Kind, message: String) -> Failure {
-    Failure { step: Step::Start, kind, message, hint: None, helper: Vec::new(), refused: Vec::new(), differs: Vec::new() }
+    Failure::new(Step::Start, kind, message)
 }

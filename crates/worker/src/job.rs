@@ -1,6 +1,7 @@
 //! What a worker is asked, and what it answers. Values only.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use shorefast_engine::difference::Difference;
@@ -11,6 +12,8 @@ use shorefast_engine::record::Record;
 use shorefast_engine::unmount::{Manner, Way};
 use shorefast_engine::usage::Usage;
 use shorefast_engine::{Installation, Request, text};
+
+use crate::task::{Note, Task};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -62,6 +65,18 @@ pub enum Operation {
         target: PathBuf,
         manner: Manner,
     },
+    /// Something with a directory of a volume.
+    Base {
+        /// Its target is chosen by the worker.
+        request: Box<Request>,
+        /// Names of the request's secrets, in the order of the descriptors.
+        secrets: Vec<String>,
+        task: Task,
+        /// All of it.
+        within: Duration,
+    },
+    /// The same where the volume is mounted: its root is the only descriptor.
+    InBase(Task),
     List,
     Inspect {
         #[serde(with = "text")]
@@ -89,6 +104,11 @@ impl Operation {
             Self::Unstage(_) => "unstage",
             Self::Usage { .. } => "usage",
             Self::Existing(_) => "existing",
+            Self::Base { task, .. } | Self::InBase(task) => match task {
+                Task::Create(_) => "create",
+                Task::Delete(_) => "delete",
+                Task::Find(_) => "find",
+            },
             Self::Unmount { .. } => "unmount",
             Self::List => "list",
             Self::Inspect { .. } => "inspect",
@@ -107,6 +127,8 @@ pub enum Answer {
     Published,
     Unpublished,
     Usage(Usage),
+    /// `None`: there is none, or no longer.
+    Volume(Option<Note>),
     Listed(Listing),
     Inspected(Box<Listed>),
 }

@@ -11,10 +11,12 @@
 //! ```
 //! The socket between them is the worker's standard input. Nothing of a job is on a command line or on disk.
 
-pub mod ask;
 pub mod work;
+pub mod base;
+pub mod ask;
 pub mod wire;
 pub mod job;
+pub mod task;
 
 pub use ask::{Running, Workers};
 pub use job::{Answer, Job, Operation, Outcome};

@@ -16,6 +16,7 @@ use shorefast_engine::{Error, Installation, Request, existing, list, publish, un
 use shorefast_image::Silent;
 use shorefast_sandbox::cgroup;
 
+use crate::base;
 use crate::job::{Answer, Cgroups, Directory, Job, Operation, Outcome};
 use crate::wire;
 
@@ -24,7 +25,7 @@ pub fn run() -> u8 {
     let Ok((socket, job, secrets)) = take_job() else { return 2 };
     let answer = || u8::from(wire::send(&socket, &perform(&job, &secrets), &[]).is_err());
     match (&job.operation, job.cgroups) {
-        (Operation::Mount(_) | Operation::MountBelow { .. }, Cgroups::Own) => cgroup::run_outside_callers(answer),
+        (Operation::Mount(_) | Operation::MountBelow { .. } | Operation::Base { .. }, Cgroups::Own) => cgroup::run_outside_callers(answer),
         _ => answer(),
     }
 }
@@ -39,37 +40,41 @@ fn take_job() -> io::Result<(UnixStream, Job, Vec<OwnedFd>)> {
 
 fn perform(job: &Job, secrets: &[OwnedFd]) -> Outcome {
     let mut warnings = Vec::new();
-    let result = answer(job, secrets, &mut warnings);
-    Outcome { result: result.map_err(|error| Failure::from(&error)), warnings }
+    let result = answer(job, secrets, &mut warnings).map_err(|failure| *failure);
+    Outcome { result, warnings }
 }
 
-fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result<Answer, Error> {
+fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result<Answer, Box<Failure>> {
     let records = Records::at(&job.installation.run_dir);
-    match &job.operation {
-        Operation::Mount(request) => mount(&with_secret(request, secrets), &job.installation, warnings),
+    Ok(match &job.operation {
+        Operation::Mount(request) => mount(&with_secret(request, secrets), &job.installation, warnings)?,
         Operation::MountBelow { request, target, directory, secrets: names } => {
             let request = with_named_secrets(request, names, secrets);
             let made = match directory {
                 Directory::Exists => publish::check(target).map(|()| Made::Before)?,
                 Directory::Made => publish::make(target)?,
             };
-            mount(&request, &job.installation, warnings).inspect_err(|_| publish::unmake(target, made))
+            mount(&request, &job.installation, warnings).inspect_err(|_| publish::unmake(target, made))?
         }
-        Operation::Publish(wanted) => publish::copy(&records, wanted).map(|()| Answer::Published),
-        Operation::Unpublish(target) => publish::remove(&records, target).map(|()| Answer::Unpublished),
-        Operation::Unstage(staged) => publish::unstage(&records, staged).map(|()| Answer::Unpublished),
-        Operation::Usage { target, label } => usage::of(&records, target, label).map(Answer::Usage),
-        Operation::Existing(request) => {
-            let Plan::Client(plan) = plan(&with_secret(request, secrets), &job.installation, warnings)? else {
-                return Ok(Answer::Existing(None));
-            };
-            let found = existing::compare(&records, &plan)?;
-            Ok(Answer::Existing(found.map(|(record, differences)| (Box::new(record), differences))))
-        }
-        Operation::Unmount { target, manner } => unmount::unmount(&records, target, *manner).map(Answer::Unmounted),
-        Operation::List => list::all(&records).map(Answer::Listed),
-        Operation::Inspect { target } => list::one(&records, target).map(|listed| Answer::Inspected(Box::new(listed))),
-    }
+        Operation::Publish(wanted) => publish::copy(&records, wanted).map(|()| Answer::Published)?,
+        Operation::Unpublish(target) => publish::remove(&records, target).map(|()| Answer::Unpublished)?,
+        Operation::Unstage(staged) => publish::unstage(&records, staged).map(|()| Answer::Unpublished)?,
+        Operation::Usage { target, label } => usage::of(&records, target, label).map(Answer::Usage)?,
+        Operation::Existing(request) => match plan(&with_secret(request, secrets), &job.installation, warnings)? {
+            Plan::Client(plan) => {
+                Answer::Existing(existing::compare(&records, &plan)?.map(|(record, differs)| (Box::new(record), differs)))
+            }
+            _ => Answer::Existing(None),
+        },
+        Operation::Unmount { target, manner } => unmount::unmount(&records, target, *manner).map(Answer::Unmounted)?,
+        Operation::Base { request, secrets: names, task, within } => base::perform(&job.installation, task, *within, |target| {
+            let request = Request { target: target.to_owned(), ..with_named_secrets(request, names, secrets) };
+            mount(&request, &job.installation, warnings).map(drop)
+        })?,
+        Operation::InBase(task) => base::in_second_worker(task, secrets)?,
+        Operation::List => list::all(&records).map(Answer::Listed)?,
+        Operation::Inspect { target } => list::one(&records, target).map(|listed| Answer::Inspected(Box::new(listed)))?,
+    })
 }
 
 fn mount(request: &Request, installation: &Installation, warnings: &mut Vec<Failure>) -> Result<Answer, Error> {

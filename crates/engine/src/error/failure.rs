@@ -20,6 +20,18 @@ pub struct Failure {
     pub differs: Vec<Difference>,
 }
 
+impl Failure {
+    pub fn new(step: Step, kind: Kind, message: String) -> Self {
+        Self { step, kind, message, hint: None, helper: Vec::new(), refused: Vec::new(), differs: Vec::new() }
+    }
+}
+
+impl From<Error> for Box<Failure> {
+    fn from(error: Error) -> Self {
+        Self::new(Failure::from(&error))
+    }
+}
+
 impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
         let first_line =

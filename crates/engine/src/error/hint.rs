@@ -71,6 +71,13 @@ impl Error {
                 rustix::io::Errno::TIMEDOUT => "the path leads through a mount whose server does not answer",
                 _ => return None,
             },
+            Self::SubDirectory { source, .. } => match source.errno() {
+                rustix::io::Errno::NOENT => "it is not on the server: was the volume deleted there?",
+                rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR => "it must be a directory, and no symbolic link may lead to it",
+                rustix::io::Errno::XDEV => "another filesystem is mounted there",
+                rustix::io::Errno::TIMEDOUT => "the volume's server does not answer",
+                _ => return None,
+            },
             Self::SourceWrites { .. } => {
                 "mount it with -o ro, or add to the definition source_writes = \"in-place\" (it writes into the file) or \"replace\" (it writes a new one and renames it)"
             }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use shorefast_image::Digest;
@@ -20,6 +21,9 @@ pub struct Entry {
     /// Where the mount is that was copied.
     #[serde(with = "text")]
     pub staged: PathBuf,
+    /// The directory of it that was copied.
+    #[serde(default, with = "text::optional")]
+    pub inside: Option<PathBuf>,
     pub access: Access,
 }
 
@@ -34,7 +38,8 @@ pub enum Access {
 impl Entry {
     /// Empty: the same copy.
     pub(crate) fn differences(&self, other: &Self) -> Vec<Difference> {
-        let source = (self.label != other.label || self.staged != other.staged).then_some(Difference::Source);
+        let source =
+            (self.label != other.label || self.staged != other.staged || self.inside != other.inside).then_some(Difference::Source);
         let options = (self.access != other.access).then_some(Difference::Options);
         source.into_iter().chain(options).collect()
     }
@@ -68,6 +73,14 @@ pub(crate) fn copies_of(records: &Records, staged: &Path) -> Vec<Entry> {
     let files = fs::read_dir(directory(records)).into_iter().flatten().flatten();
     let entries = files.filter_map(|file| parse(&file.path()));
     entries.filter(|entry| entry.staged == staged).collect()
+}
+
+/// Those that were written longer ago.
+pub(crate) fn older_than(records: &Records, age: Duration) -> Vec<Entry> {
+    let is_old = |file: &fs::DirEntry| {
+        file.metadata().and_then(|file| file.modified()).is_ok_and(|then| then.elapsed().is_ok_and(|passed| passed > age))
+    };
+    fs::read_dir(directory(records)).into_iter().flatten().flatten().filter(is_old).filter_map(|file| parse(&file.path())).collect()
 }
 
 pub(crate) fn remove(records: &Records, target: &Path) {

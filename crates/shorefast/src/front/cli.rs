@@ -10,7 +10,7 @@ use shorefast_engine::plan::{self, Context};
 use shorefast_engine::records::Records;
 use shorefast_engine::request::{ClientChoice, Existing, Request};
 use shorefast_engine::unmount::{self, Manner, Way};
-use shorefast_engine::{Error, reconcile};
+use shorefast_engine::{Error, publish, reconcile};
 use shorefast_image::store::Network;
 
 use crate::front::client::{self as client_front, ClientArguments};
@@ -154,6 +154,7 @@ fn run_other(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
         Command::Logs { follow, target } => show::logs(&records, &target, follow)?,
         Command::Reconcile { json } => {
             require_root()?;
+            publish::forget_stale(&records);
             print(&show::reconciled(&reconcile::all(&records, &store)?, json));
         }
     }

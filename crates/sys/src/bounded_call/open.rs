@@ -22,6 +22,11 @@ pub fn open(path: &Path, flags: OFlags, deadline: Instant) -> Bounded<OwnedFd> {
 
 /// Opens a path below `root`. Symbolic links are followed within; those of /proc, which lead out of it, are refused.
 pub fn open_below(root: BorrowedFd<'_>, path: &Path, flags: OFlags, deadline: Instant) -> Bounded<OwnedFd> {
+    open_below_with(root, path, flags, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS, deadline)
+}
+
+/// The same with other rules for the way.
+pub fn open_below_with(root: BorrowedFd<'_>, path: &Path, flags: OFlags, resolve: ResolveFlags, deadline: Instant) -> Bounded<OwnedFd> {
     let text = || format!("open({path:?})");
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
     let (path, (ours, theirs)) = match crate::c_string(path).and_then(|path| Ok((path, crate::call(|| "socketpair()".into(), pair)?))) {
@@ -34,8 +39,7 @@ pub fn open_below(root: BorrowedFd<'_>, path: &Path, flags: OFlags, deadline: In
         let root = unsafe { BorrowedFd::borrow_raw(root) };
         // SAFETY: the same.
         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
-        let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let file = rustix::fs::openat2(root, path.as_c_str(), flags | OFlags::CLOEXEC, Mode::empty(), within)?;
+        let file = rustix::fs::openat2(root, path.as_c_str(), flags | OFlags::CLOEXEC, Mode::empty(), resolve)?;
         pass_on(socket, file.as_fd())
     };
     run(text, &[root, socket], deadline, ask).map(|()| receive(&ours).map_err(|errno| Error::new(text(), errno)).into())

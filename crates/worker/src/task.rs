@@ -1,0 +1,59 @@
+//! Volumes that are directories of another one, their base: what is asked for, and what is noted. Values only.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use shorefast_engine::text;
+use shorefast_image::Digest;
+
+/// What is to be done with a directory of a base volume. Each has a key ([`key`]).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    Create(NewVolume),
+    Delete(String),
+    Find(String),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewVolume {
+    pub name: String,
+    /// Below the root of the base.
+    #[serde(with = "text")]
+    pub directory: PathBuf,
+    /// Bytes, which nobody enforces.
+    pub required: u64,
+    /// Zero: none.
+    pub limit: u64,
+    /// Of the directory.
+    pub mode: u32,
+    pub on_delete: OnDelete,
+}
+
+/// What is noted of a volume on its base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// By which it was asked for.
+    pub name: String,
+    /// Below the root of the base.
+    #[serde(with = "text")]
+    pub directory: PathBuf,
+    pub capacity: u64,
+    pub on_delete: OnDelete,
+}
+
+/// What happens to the directory when its volume is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDelete {
+    /// It is removed, with all that is in it.
+    Delete,
+    Retain,
+    /// It gets another name.
+    Archive,
+}
+
+/// The note's name. Two volumes cannot have the same directory.
+pub fn key(directory: &Path) -> String {
+    Digest::of(directory.as_os_str().as_encoded_bytes()).hex()[..20].to_owned()
+}
