@@ -1,0 +1,80 @@
+//! Secrets: from Kubernetes to the client, and nowhere else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use shorefast_csi::messages::AccessType;
+use shorefast_tests::servers::Sshd;
+use shorefast_tests::{Client, Host};
+
+use crate::kubelet::{Kubelet, Volume};
+use crate::{INVALID_ARGUMENT, SCRIPT, define_script, refused};
+
+const SECRET: &str = "kJ8-not-on-disk-2xQ";
+
+#[test]
+fn secrets_reach_the_client_and_nobody_else() {
+    let Some(host) = Host::new() else { return };
+    let script = format!(
+        "f=${{2#*keyfile=}}; f=${{f%%,*}}; read -r line < $f; [ \"$line\" = {SECRET} ] || exit 9; case $2 in *user=me*) ;; *) exit 8;; esac; mount -t tmpfs none $1"
+    );
+    define_script(&host, &script, "files = [\"keyfile\"]\nsecret = { to_option = \"credentials\", with_options = [\"user\"] }");
+    let kubelet = Kubelet::with_driver(&host);
+    let volume = Volume::new("volume", &SCRIPT).with_secrets(&[("keyfile", &format!("{SECRET}\n")), ("user", "me")]);
+    kubelet.stage(&volume).expect("the client has read its secret");
+    for file in files_below(host.run_directory()) {
+        let content = fs::read(&file).expect("root can read it");
+        let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(!contains(&content, SECRET), "{name}");
+    }
+    for file in ["cmdline", "environ"] {
+        assert!(!contains(&fs::read(format!("/proc/{}/{file}", kubelet.pid())).expect("it runs"), SECRET));
+    }
+    kubelet.unstage(&volume).expect("it can be unstaged");
+    let said = refused(kubelet.stage(&volume.clone().with_secrets(&[("pasword", SECRET)])), INVALID_ARGUMENT);
+    assert!(said.contains("keyfile") && said.contains("pasword") && !said.contains(SECRET), "{said}");
+    refused(kubelet.stage(&volume.clone().with_secrets(&[("user", "me,dev"), ("keyfile", SECRET)])), INVALID_ARGUMENT);
+    let wrong = kubelet.stage(&volume.with_secrets(&[("keyfile", "wrong"), ("user", "me")])).expect_err("a wrong secret");
+    assert!(wrong.1.contains("exit status 9"), "{wrong:?}");
+    drop(kubelet);
+    host.assert_nothing_left();
+}
+
+fn contains(content: &[u8], text: &str) -> bool {
+    content.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).filter(|path| path.is_file()).collect()
+}
+
+#[test]
+fn sshfs_with_its_key_in_a_secret() {
+    let Some(host) = Host::new() else { return };
+    let server = Sshd::start(&host);
+    host.settle();
+    host.define("sshfs", &format!("image = \"dir:{}\"\ngroup_option = \"gid\"", Client::named("sshfs").image_directory().display()));
+    fs::write(server.share.join("file"), "content").expect("the share can be written to");
+    let kubelet = Kubelet::with_driver(&host);
+    let key = fs::read_to_string(&server.key).expect("a key");
+    let source = server.source();
+    let mut volume = Volume::new("volume", &[("type", "sshfs"), ("source", &source)]);
+    volume = volume.with("mountOptions", "port=2222,StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null");
+    if let Some(AccessType::Mount(mount)) = &mut volume.capability.access_type {
+        mount.volume_mount_group = "4711".to_owned();
+    }
+    let volume = volume.with_secrets(&[("IdentityFile", &key)]);
+    kubelet.stage(&volume).expect("it can be staged");
+    kubelet.publish(&volume, "pod", false).expect("it can be published");
+    assert_eq!(fs::read(kubelet.target("pod").join("file")).expect("it serves"), b"content");
+    let group = std::os::unix::fs::MetadataExt::gid(&fs::metadata(kubelet.target("pod").join("file")).expect("it serves"));
+    assert_eq!(group, 4711);
+    kubelet.unpublish(&volume, "pod").expect("it can be unpublished");
+    kubelet.unstage(&volume).expect("it can be unstaged");
+    // A pod's author brings the key in the same way.
+    kubelet.publish_inline(&volume, "pod").expect("it can be published");
+    kubelet.unpublish(&volume, "pod").expect("it can be unpublished");
+    drop(kubelet);
+    host.assert_nothing_left();
+}
