@@ -57,7 +57,7 @@ fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Ran {
 fn an_installation_is_complete_and_its_removal_leaves_no_trace() {
     let Some(host) = host() else { return };
     let before = files();
-    let wanted = ["install", "--kubelet", "--helpers", "shorefasttest,other", "--systemd"];
+    let wanted = ["install", "--kubelet", "--helpers", "shorefasttest,other", "--systemd", "--csi"];
     let said = host.shorefast(&wanted).succeeds().stdout;
     assert!(said.contains("--experimental-mounter-path=/usr/local/lib/shorefast/mounter"), "{said}");
     run("/usr/local/bin/shorefast", &["--version"]).succeeds();

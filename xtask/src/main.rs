@@ -8,6 +8,7 @@ mod ceph;
 mod chaos;
 mod clock;
 mod dead_servers;
+mod deploy_tools;
 mod filtered;
 mod fuzz;
 mod generate;

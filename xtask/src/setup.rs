@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::{apt, archive, cache, images, process, s3_server};
+use crate::{apt, archive, cache, deploy_tools, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
 const PACKAGES: [&str; 39] = [
@@ -59,6 +59,7 @@ pub(crate) fn run() -> Result<()> {
     archive::CURRENT_CLIENTS.build(&cache)?;
     archive::CATALOGUE.build(&cache)?;
     s3_server::install(&cache)?;
+    deploy_tools::install(&cache)?;
     ensure_nextest()
 }
 

@@ -29,8 +29,17 @@ pub struct ExitCode(pub u8);
 /// In this order: `mnt` comes last, because until then paths resolve in the container.
 const NAMESPACES: &[&str] = &["cgroup", "ipc", "uts", "net", "mnt"];
 
+/// How long the program runs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// For one call. What it leaves behind does not end with the container.
+    OneCall,
+    /// Until the container ends: a server, whose workers leave the container's control groups by themselves.
+    OfTheContainer,
+}
+
 /// Runs this program with `arguments` on the host. `None`: this is the host.
-pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, OsString)>) -> Result<Option<ExitCode>, Error> {
+pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, OsString)>, life: Life) -> Result<Option<ExitCode>, Error> {
     let fail = |source| Error::HostProc { path: host_proc.to_owned(), source };
     let first = host_proc.join("1/ns");
     let inode = |path: PathBuf| call(|| format!("stat({path:?})"), std::fs::metadata(&path).map(|metadata| metadata.ino())).map_err(fail);
@@ -46,10 +55,15 @@ pub fn go(host_proc: &Path, arguments: &[OsString], environment: Vec<(OsString, 
     }
     let program = copy_of_this_program().map_err(fail)?;
     let namespaces: Vec<_> = NAMESPACES.iter().map(|kind| open(&first.join(kind))).collect::<sys::Result<_>>().map_err(fail)?;
+    let join_all = || namespaces.iter().try_for_each(|namespace| sys::namespace::join(namespace.as_fd()));
+    if life == Life::OfTheContainer {
+        // The container's own process goes there: its runtime's signals reach it, and it ends with the container.
+        let Err(error) = join_all().and_then(|()| start_anew(&program, arguments, environment));
+        return Err(fail(error));
+    }
     match sys::process::fork(Fresh::empty()).map_err(fail)? {
         Fork::Child => {
-            let joined = namespaces.iter().try_for_each(|namespace| sys::namespace::join(namespace.as_fd()));
-            let code = match joined {
+            let code = match join_all() {
                 Ok(()) => cgroup::run_outside_callers(|| {
                     let Err(error) = start_anew(&program, arguments, environment);
                     explain(&error)

@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
     use crate::uninstall;
-    use crate::wish::{Definitions, Kubelet, Systemd};
+    use crate::wish::{Csi, Definitions, Kubelet, Systemd};
 
     fn wish(binary: &str) -> Wish {
         Wish {
@@ -98,6 +98,7 @@ mod tests {
             kubelet: Kubelet::Mounter,
             helpers: Vec::new(),
             systemd: Systemd::Units,
+            csi: Csi::Nothing,
             definitions: None,
         }
     }

@@ -1,4 +1,5 @@
 //! The systemd units: at boot, before anybody mounts, one clears away what an unclean end left; another gives the images a mount of their own.
+//! A third one is the CSI driver.
 
 use std::path::Path;
 
@@ -21,9 +22,14 @@ pub fn all(binary: &Path) -> [Unit; 2] {
     ]
 }
 
+pub fn csi(binary: &Path) -> Unit {
+    Unit { name: "shorefast-csi.service", wanted_by: "multi-user.target.wants", text: CSI.replace(USUAL, &binary.display().to_string()) }
+}
+
 /// As it can be used where the program is in the usual place.
 const SERVICE: &str = include_str!("../../../deploy/systemd/shorefast.service");
 const USUAL: &str = "/usr/local/lib/shorefast/shorefast";
+const CSI: &str = include_str!("../../../deploy/systemd/shorefast-csi.service");
 const IMAGES: &str = include_str!("../../../deploy/systemd/var-lib-shorefast.mount");
 
 #[cfg(test)]
@@ -35,6 +41,8 @@ mod tests {
     fn the_service_runs_the_installed_binary() {
         let [service, _] = all(Path::new("/opt/shorefast/shorefast"));
         assert!(service.text.contains("\nExecStart=/opt/shorefast/shorefast reconcile\n") && !service.text.contains(USUAL), "{service:?}");
+        let driver = csi(Path::new("/opt/shorefast/shorefast"));
+        assert!(driver.text.contains("\nExecStart=/opt/shorefast/shorefast serve --csi\n") && !driver.text.contains(USUAL), "{driver:?}");
     }
 
     #[test]
@@ -46,7 +54,7 @@ mod tests {
 
     #[test]
     fn each_is_enabled_where_it_says() {
-        for unit in all(Path::new("/x")) {
+        for unit in all(Path::new("/x")).into_iter().chain([csi(Path::new("/x"))]) {
             let wanted = unit.text.lines().find_map(|line| line.strip_prefix("WantedBy=")).unwrap();
             assert_eq!(format!("{wanted}.wants"), unit.wanted_by, "{}", unit.name);
         }

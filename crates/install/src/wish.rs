@@ -17,6 +17,7 @@ pub struct Wish {
     /// Filesystem types that mount(8) shall find us for.
     pub helpers: Vec<String>,
     pub systemd: Systemd,
+    pub csi: Csi,
     pub definitions: Option<Definitions>,
 }
 
@@ -30,6 +31,13 @@ pub enum Kubelet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Systemd {
     Units,
+    Nothing,
+}
+
+/// The CSI driver as a service of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Csi {
+    Service,
     Nothing,
 }
 
@@ -88,14 +96,14 @@ impl Wish {
             }
             items.extend(["mount", "umount"].map(|verb| link(Path::new(place::HELPERS).join(format!("{verb}.{fstype}")))));
         }
-        if self.systemd == Systemd::Units {
-            for unit in unit::all(&self.program()) {
-                let units = Path::new(place::UNITS);
-                let (path, wants) = (units.join(unit.name), units.join(unit.wanted_by));
-                items.extend(directories(&wants));
-                items.push(Item { path: path.clone(), content: Content::File { bytes: unit.text.into_bytes(), mode: 0o644 } });
-                items.push(Item { path: wants.join(unit.name), content: Content::Link { to: path } });
-            }
+        let general = unit::all(&self.program()).into_iter().filter(|_| self.systemd == Systemd::Units);
+        let driver = (self.csi == Csi::Service).then(|| unit::csi(&self.program()));
+        for unit in general.chain(driver) {
+            let units = Path::new(place::UNITS);
+            let (path, wants) = (units.join(unit.name), units.join(unit.wanted_by));
+            items.extend(directories(&wants));
+            items.push(Item { path: path.clone(), content: Content::File { bytes: unit.text.into_bytes(), mode: 0o644 } });
+            items.push(Item { path: wants.join(unit.name), content: Content::Link { to: path } });
         }
         if let Some(Definitions { directory, files }) = &self.definitions {
             items.extend(directories(directory));
@@ -143,6 +151,7 @@ mod tests {
             kubelet: Kubelet::Nothing,
             helpers: Vec::new(),
             systemd: Systemd::Nothing,
+            csi: Csi::Nothing,
             definitions: None,
         }
     }

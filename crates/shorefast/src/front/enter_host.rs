@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use shorefast_engine::enter_host;
+use shorefast_engine::enter_host::{self, Life};
 
 use crate::report;
 
@@ -22,7 +22,8 @@ pub fn go(arguments: &[OsString]) -> Option<ExitCode> {
     let Taken { host_proc, rest } = take(arguments, variable);
     let host_proc = host_proc?;
     let environment = std::env::vars_os().filter(|(name, _)| name != VARIABLE).collect();
-    match enter_host::go(&host_proc, &rest, environment) {
+    let life = if rest.get(1).is_some_and(|word| word == "serve") { Life::OfTheContainer } else { Life::OneCall };
+    match enter_host::go(&host_proc, &rest, environment, life) {
         Ok(ended) => ended.map(|code| ExitCode::from(code.0)),
         Err(error) => Some(report::failure(&error)),
     }

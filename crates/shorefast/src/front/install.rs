@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use shorefast_engine::configuration::{self, DIRECTORY, Sources};
 use shorefast_engine::{Error as EngineError, client};
-use shorefast_install::wish::{Definitions, Kubelet, Systemd};
+use shorefast_install::wish::{Csi, Definitions, Kubelet, Systemd};
 use shorefast_install::{Error, HostRoot, Wish, install, place, uninstall};
 use shorefast_sys::signals::Termination;
 
@@ -31,6 +31,9 @@ pub struct InstallArguments {
     /// Also install and enable systemd units: one cleans up at boot after an unclean shutdown, one gives the images a separate mount
     #[arg(long)]
     systemd: bool,
+    /// Also install and enable a systemd unit that is the CSI driver of this node, for clusters that should not depend on a pod for it
+    #[arg(long)]
+    csi: bool,
     /// Also copy the client definitions of this directory, such as a mounted ConfigMap, to the host's; those that are gone from it are
     /// removed
     #[arg(long, value_name = "DIR")]
@@ -161,6 +164,7 @@ fn wish(arguments: &InstallArguments, definitions: Option<Definitions>, host: &H
         kubelet: if arguments.kubelet { Kubelet::Mounter } else { Kubelet::Nothing },
         helpers: arguments.helpers.clone(),
         systemd: if arguments.systemd { Systemd::Units } else { Systemd::Nothing },
+        csi: if arguments.csi { Csi::Service } else { Csi::Nothing },
         definitions,
     })
 }
@@ -207,6 +211,9 @@ fn next_steps(wish: &Wish) -> String {
     }
     if wish.systemd == Systemd::Units {
         text += "next: systemctl daemon-reload && systemctl start var-lib-shorefast.mount\n";
+    }
+    if wish.csi == Csi::Service {
+        text += "next: systemctl daemon-reload && systemctl start shorefast-csi.service; kubectl apply -k deploy/kubernetes/csi/driver\n";
     }
     text
 }
