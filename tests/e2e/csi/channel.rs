@@ -1,5 +1,7 @@
 //! A gRPC client on a unix socket.
 
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,8 +27,11 @@ pub(crate) type Answer<Out> = Result<Out, Refused>;
 impl Channel {
     pub(crate) fn open(socket: &Path) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        // Through its directory: its path may be longer than an address.
+        let directory = File::open(socket.parent().expect("a directory")).expect("the socket's directory");
+        let short = format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), socket.file_name().expect("a name").display());
         let requests = runtime.block_on(async {
-            let stream = UnixStream::connect(socket).await.unwrap_or_else(|error| panic!("{}: {error}", socket.display()));
+            let stream = UnixStream::connect(&short).await.unwrap_or_else(|error| panic!("{}: {error}", socket.display()));
             let (requests, connection) = h2::client::handshake(stream).await.expect("the server speaks HTTP/2");
             tokio::spawn(connection);
             requests

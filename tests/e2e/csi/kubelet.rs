@@ -25,7 +25,10 @@ impl<'a> Kubelet<'a> {
     pub(crate) fn with_driver(host: &'a Host) -> Self {
         // As on hosts where it is on another disk.
         std::os::unix::fs::symlink(host.directory("disk/kubelet"), host.path("kubelet")).expect("the test's own directory");
-        let root = host.path("kubelet");
+        Self::with_driver_at(host, host.path("kubelet"))
+    }
+
+    pub(crate) fn with_driver_at(host: &'a Host, root: PathBuf) -> Self {
         let mut kubelet = Self { host, root, driver: None, channel: None };
         kubelet.start();
         kubelet

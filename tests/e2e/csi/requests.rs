@@ -3,12 +3,12 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use shorefast_csi::messages::Empty;
+use shorefast_csi::messages::{Empty, NodeUnpublishVolumeRequest};
 use shorefast_tests::kernel::is_guest;
 use shorefast_tests::{Host, mountinfo, wait};
 
 use crate::channel::{Answer, Refused};
-use crate::kubelet::{Kubelet, Volume};
+use crate::kubelet::{Kubelet, Volume, text};
 use crate::{ABORTED, CANCELLED_OR_LATE, SCRIPT, define_script, open_directory, real, refused};
 
 #[test]
@@ -109,6 +109,34 @@ fn a_full_nodes_volumes_all_at_once() {
     assert_eq!(host.list().len(), count);
     volumes.iter().for_each(|volume| assert_eq!(kubelet.unpublish(volume, &volume.id), Ok(Empty {})));
     volumes.iter().for_each(|volume| assert_eq!(kubelet.unstage(volume), Ok(Empty {})));
+    drop(kubelet);
+    host.assert_nothing_left();
+}
+
+/// Of a hostile or broken caller: each gets an answer by the specification, and the driver stays small.
+#[test]
+fn a_thousand_requests_at_once() {
+    let Some(host) = Host::new() else { return };
+    let count = if is_guest() { 100 } else { 1000 };
+    let kubelet = Kubelet::with_driver(&host);
+    let volume = Volume::bindfs("volume", &host.directory("source"));
+    let (channel, stage) = (kubelet.channel(), kubelet.stage_message(&volume));
+    let same: Vec<_> = (0..count).map(|_| channel.begin::<Empty>("/csi.v1.Node/NodeStageVolume", &stage, None)).collect();
+    let answers: Vec<_> = same.into_iter().map(|call| channel.end(call)).collect();
+    assert!(answers.iter().any(Result::is_ok));
+    assert!(answers.iter().all(|answer| answer.as_ref().err().is_none_or(|refused| refused.0 == ABORTED)), "{answers:?}");
+    assert_eq!(host.list().len(), 1);
+    let absent = |number| NodeUnpublishVolumeRequest {
+        volume_id: format!("v{number}"),
+        target_path: text(&kubelet.root.join(format!("pods/{number}/mount"))),
+    };
+    let different: Vec<_> =
+        (0..count).map(|number| channel.begin::<Empty>("/csi.v1.Node/NodeUnpublishVolume", &absent(number), None)).collect();
+    different.into_iter().for_each(|call| assert_eq!(channel.end(call), Ok(Empty {})));
+    let status = fs::read_to_string(format!("/proc/{}/status", kubelet.pid())).expect("it runs");
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    assert!(most.is_some_and(|kilobytes| kilobytes < 100_000), "{most:?}");
+    kubelet.unstage(&volume).expect("it can be unstaged");
     drop(kubelet);
     host.assert_nothing_left();
 }
