@@ -262,3 +262,32 @@ fn a_caller_in_a_container_mounts_on_the_host_and_may_end() {
     wait::until("all of it to end", || host.sandboxed().is_empty().then_some(()));
     assert_eq!(other.mounts_at(&target), 0);
 }
+
+/// As the DaemonSet of deploy/kubernetes/csi has it.
+#[test]
+fn a_server_in_a_container_serves_on_the_host_and_ends_with_its_container() {
+    let Some(host) = Host::new() else { return };
+    let _runtime = Runtime::start(&host, Kind::Podman);
+    let kubelet = host.directory("kubelet");
+    let other = OtherHost::start();
+    let binary = format!("{}:/shorefast:ro", text(host.binary()));
+    let podman = ["podman", "run", "--detach", "--privileged", "--name=driver", "--pid=host", "--env=HOSTPROCPATH=/proc", "--volume"];
+    let limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096", "--network=host", "--rootfs", "/srv/rootfs"];
+    let serve = ["/shorefast", "serve", "--csi", "--node-id=node", "--kubelet-root", text(&kubelet)];
+    other.run(&[&podman[..], &[&binary], &limits, &serve].concat()).succeeds();
+    let socket = || fs::exists(format!("/proc/{}/root/srv/kubelet/plugins_registry/csi.shorefast.dev-reg.sock", other.pid()));
+    wait::until("the driver's socket on the host", || socket().is_ok_and(|exists| exists).then_some(()));
+
+    // The container's own process, in its control groups, and in the host's namespaces.
+    let pid = other.run(&["podman", "inspect", "--format", "{{.State.Pid}}", "driver"]).succeeds().stdout;
+    let inside = |script: &str| other.run(&["sh", "-c", &script.replace("PID", pid.trim())]).succeeds().stdout;
+    assert_eq!(inside("readlink /proc/PID/ns/mnt"), inside("readlink /proc/1/ns/mnt"));
+    assert!(inside("tr '\\0' ' ' < /proc/PID/cmdline").contains("serve --csi"));
+    assert!(inside("cat /proc/PID/cgroup").contains("libpod"), "{}", inside("cat /proc/PID/cgroup"));
+
+    let asked = std::time::Instant::now();
+    other.run(&["podman", "stop", "--time=30", "driver"]).succeeds();
+    assert!(asked.elapsed() < std::time::Duration::from_secs(15), "it did not end by itself: {:?}", asked.elapsed());
+    assert!(!socket().expect("the host runs"));
+    other.run(&["podman", "rm", "--force", "--time=0", "driver"]).succeeds();
+}
