@@ -1886,7 +1886,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__install)
-            opts="-h --to --kubelet --helpers --systemd --clients-from --host-root --follow --dry-run --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            opts="-h --to --kubelet --helpers --systemd --csi --clients-from --host-root --follow --dry-run --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2164,7 +2164,7 @@ _shorefast() {
             return 0
             ;;
         shorefast__subcmd__serve)
-            opts="-h --csi --kubelet-root --driver-name --node-id --csi-socket --no-registration --listen-metrics --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
+            opts="-h --csi --kubelet-root --driver-name --node-id --csi-socket --no-registration --volume-health --listen-metrics --run-dir --root --clients --client-image --host-proc --max-image-size --max-image-entries --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

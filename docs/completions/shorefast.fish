@@ -339,6 +339,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-imag
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l kubelet -d 'Also install a mounter for kubelet\'s --experimental-mounter-path'
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l systemd -d 'Also install and enable systemd units: one cleans up at boot after an unclean shutdown, one gives the images a separate mount'
+complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l csi -d 'Also install and enable a systemd unit that is the CSI driver of this node, for clusters that should not depend on a pod for it'
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l follow -d 'Keep running: repair the installation, and follow the directory of definitions, until terminated'
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -l dry-run -d 'Only show what would be done'
 complete -c shorefast -n "__fish_shorefast_using_subcommand install" -s h -l help -d 'Print help'
@@ -367,6 +368,7 @@ complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l max-image-
 complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l max-image-entries -d 'Refuse images with more files' -r
 complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l csi -d 'A CSI driver, for Kubernetes'
 complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l no-registration -d 'Do not register with kubelet: for a controller, which serves no machine'
+complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -l volume-health -d 'Tell kubelet how volumes are (Kubernetes 1.37 and later, feature gate CSIVolumeHealth)'
 complete -c shorefast -n "__fish_shorefast_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l run-dir -d 'Where records of live mounts are kept' -r -F
 complete -c shorefast -n "__fish_shorefast_using_subcommand doctor" -l root -d 'Where unpacked images are kept' -r -F

@@ -14,6 +14,8 @@ mod secrets;
 mod requests;
 #[path = "csi/service.rs"]
 mod service;
+#[path = "csi/health.rs"]
+mod health;
 #[path = "csi/deploy.rs"]
 mod deploy;
 #[path = "csi/provisioning.rs"]

@@ -15,6 +15,7 @@ pub struct Settings {
     /// Instead of the place below kubelet's root.
     pub socket: Option<PathBuf>,
     pub registration: Registration,
+    pub health: Health,
     /// Where problems are told that no caller hears of.
     pub say: fn(&str),
 }
@@ -24,6 +25,13 @@ pub struct Settings {
 pub enum Registration {
     WithKubelet,
     None,
+}
+
+/// Whether the driver says that it can tell how volumes are: kubelets before 1.37 and older test suites do not know that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Told,
+    NotTold,
 }
 
 impl Settings {

@@ -265,6 +265,43 @@ pub struct VolumeUsage {
     pub unit: i32,
 }
 
+#[derive(Clone, PartialEq, Message)]
+pub struct NodeGetVolumeHealthRequest {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(string, tag = "2")]
+    pub volume_publish_path: String,
+    #[prost(string, tag = "3")]
+    pub staging_target_path: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct NodeGetVolumeHealthResponse {
+    #[prost(message, optional, tag = "1")]
+    pub volume_health: Option<VolumeHealth>,
+}
+
+/// Without a status, it is well.
+#[derive(Clone, PartialEq, Message)]
+pub struct VolumeHealth {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(message, repeated, tag = "2")]
+    pub health_statuses: Vec<HealthStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct HealthStatus {
+    #[prost(int32, tag = "1")]
+    pub status: i32,
+    #[prost(string, tag = "2")]
+    pub reason: String,
+    #[prost(string, tag = "3")]
+    pub message: String,
+}
+
+pub const INACCESSIBLE: i32 = 2;
+
 pub const BYTES: i32 = 1;
 pub const INODES: i32 = 2;
 
@@ -286,6 +323,7 @@ pub mod node_capability {
     pub const GET_VOLUME_STATS: i32 = 2;
     pub const SINGLE_NODE_MULTI_WRITER: i32 = 5;
     pub const VOLUME_MOUNT_GROUP: i32 = 6;
+    pub const GET_VOLUME_HEALTH: i32 = 7;
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -15,11 +15,11 @@ use shorefast_worker::job::Directory;
 use shorefast_worker::{Answer, Operation};
 use tonic::Status;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Health};
 use crate::messages::{
-    BYTES, Capability, Empty, GetCapabilitiesResponse, INODES, NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
-    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, ServiceCapability, VolumeUsage,
-    node_capability,
+    BYTES, Capability, Empty, GetCapabilitiesResponse, HealthStatus, INACCESSIBLE, INODES, NodeGetInfoResponse, NodeGetVolumeHealthRequest,
+    NodeGetVolumeHealthResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest, NodeStageVolumeRequest,
+    NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, ServiceCapability, VolumeHealth, VolumeUsage, node_capability,
 };
 use crate::volume::EPHEMERAL;
 use crate::{capability, paths, secrets, status, volume, volume_id};
@@ -104,15 +104,41 @@ fn volume_usage(room: Room, unit: i32) -> VolumeUsage {
     VolumeUsage { available: number(room.available), total: number(room.total), used: number(room.used), unit }
 }
 
-pub(crate) fn capabilities(_: Empty) -> Result<GetCapabilitiesResponse, Status> {
+/// What the engine knows of the volume's clients: no server is asked. One that was never mounted here is well.
+pub(crate) async fn health(
+    driver: Arc<Driver>,
+    message: NodeGetVolumeHealthRequest,
+    deadline: Instant,
+) -> Result<NodeGetVolumeHealthResponse, Status> {
+    volume_id::check(&message.volume_id)?;
+    if driver.settings.health == Health::NotTold {
+        return Err(Status::unimplemented("volume health is not switched on (--volume-health)"));
+    }
+    let operation = Operation::Unserved { label: message.volume_id.clone() };
+    let places = match driver.operations.ask(operation, Vec::new(), deadline.min(Instant::now() + STATISTICS), ()).await.result {
+        Ok(Answer::Unserved(places)) => places,
+        Ok(_) => return Err(Status::internal("the worker's answer is another one's")),
+        Err(failure) => return Err(status::of(&failure)),
+    };
+    let ended = |place: String| HealthStatus {
+        status: INACCESSIBLE,
+        reason: "ClientEnded".to_owned(),
+        message: format!("the client of the mount at {place} has ended"),
+    };
+    let health = VolumeHealth { volume_id: message.volume_id, health_statuses: places.into_iter().map(ended).collect() };
+    Ok(NodeGetVolumeHealthResponse { volume_health: Some(health) })
+}
+
+pub(crate) fn capabilities(driver: &Driver, _: Empty) -> Result<GetCapabilitiesResponse, Status> {
     let kinds = [
         node_capability::STAGE_UNSTAGE_VOLUME,
         node_capability::GET_VOLUME_STATS,
         node_capability::SINGLE_NODE_MULTI_WRITER,
         node_capability::VOLUME_MOUNT_GROUP,
     ];
+    let health = (driver.settings.health == Health::Told).then_some(node_capability::GET_VOLUME_HEALTH);
     let capability = |kind| ServiceCapability { rpc: Some(Capability { kind }) };
-    Ok(GetCapabilitiesResponse { capabilities: kinds.into_iter().map(capability).collect() })
+    Ok(GetCapabilitiesResponse { capabilities: kinds.into_iter().chain(health).map(capability).collect() })
 }
 
 pub(crate) fn info(driver: &Driver, _: Empty) -> Result<NodeGetInfoResponse, Status> {

@@ -12,6 +12,7 @@ pub mod serve;
 pub mod mount_source;
 pub mod existing;
 pub mod usage;
+pub mod unserved;
 pub mod publish;
 pub mod unmount;
 pub mod list;

@@ -25,6 +25,7 @@ use crate::state::{self, State};
 use crate::unmount::{self, Manner};
 use crate::{find, text};
 
+pub(crate) use entry::all as entries;
 pub use entry::{Access, Entry, read as entry_at};
 
 /// A path below a directory that no link on the way leads out of.
@@ -331,6 +332,11 @@ pub(crate) fn is_root_of_mount(directory: &OwnedFd) -> bool {
 }
 
 fn is_mounted(path: &Path) -> bool {
+    mount_at(path).is_some()
+}
+
+/// The topmost mount there.
+pub(crate) fn mount_at(path: &Path) -> Option<Identity> {
     let opened = bounded_call::open(path, DIRECTORY, Instant::now() + PATIENCE);
-    opened.or_timed_out(String::new).is_ok_and(|opened| root_of_mount(&opened).is_some())
+    opened.or_timed_out(String::new).ok().and_then(|opened| root_of_mount(&opened))
 }

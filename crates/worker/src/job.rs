@@ -60,6 +60,10 @@ pub enum Operation {
         target: PathBuf,
         label: String,
     },
+    /// Where a mount with this label is that nobody serves any more.
+    Unserved {
+        label: String,
+    },
     Unmount {
         #[serde(with = "text")]
         target: PathBuf,
@@ -103,6 +107,7 @@ impl Operation {
             Self::Unpublish(_) => "unpublish",
             Self::Unstage(_) => "unstage",
             Self::Usage { .. } => "usage",
+            Self::Unserved { .. } => "unserved",
             Self::Existing(_) => "existing",
             Self::Base { task, .. } | Self::InBase(task) => match task {
                 Task::Create(_) => "create",
@@ -127,6 +132,8 @@ pub enum Answer {
     Published,
     Unpublished,
     Usage(Usage),
+    /// Places, for people.
+    Unserved(Vec<String>),
     /// `None`: there is none, or no longer.
     Volume(Option<Note>),
     Listed(Listing),

@@ -12,7 +12,7 @@ use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context, Plan};
 use shorefast_engine::publish::Made;
 use shorefast_engine::records::Records;
-use shorefast_engine::{Error, Installation, Request, existing, list, publish, unmount, usage};
+use shorefast_engine::{Error, Installation, Request, existing, list, publish, unmount, unserved, usage};
 use shorefast_image::Silent;
 use shorefast_sandbox::cgroup;
 
@@ -60,6 +60,10 @@ fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result
         Operation::Unpublish(target) => publish::remove(&records, target).map(|()| Answer::Unpublished)?,
         Operation::Unstage(staged) => publish::unstage(&records, staged).map(|()| Answer::Unpublished)?,
         Operation::Usage { target, label } => usage::of(&records, target, label).map(Answer::Usage)?,
+        Operation::Unserved { label } => {
+            let places = unserved::of(&records, label)?;
+            Answer::Unserved(places.iter().map(|place| place.display().to_string()).collect())
+        }
         Operation::Existing(request) => match plan(&with_secret(request, secrets), &job.installation, warnings)? {
             Plan::Client(plan) => {
                 Answer::Existing(existing::compare(&records, &plan)?.map(|(record, differs)| (Box::new(record), differs)))

@@ -17,6 +17,8 @@ pub(crate) const DRIVER: &str = "csi.example.test";
 pub(crate) struct Kubelet<'a> {
     host: &'a Host,
     pub(crate) root: PathBuf,
+    /// More arguments for the driver.
+    more: &'static [&'static str],
     driver: Option<Running>,
     channel: Option<Channel>,
 }
@@ -29,7 +31,11 @@ impl<'a> Kubelet<'a> {
     }
 
     pub(crate) fn with_driver_at(host: &'a Host, root: PathBuf) -> Self {
-        let mut kubelet = Self { host, root, driver: None, channel: None };
+        Self::with_arguments(host, root, &[])
+    }
+
+    pub(crate) fn with_arguments(host: &'a Host, root: PathBuf, more: &'static [&'static str]) -> Self {
+        let mut kubelet = Self { host, root, more, driver: None, channel: None };
         kubelet.start();
         kubelet
     }
@@ -38,7 +44,8 @@ impl<'a> Kubelet<'a> {
     pub(crate) fn start(&mut self) -> Duration {
         let root = self.root.to_str().expect("our own paths are text");
         let (started, before) = (Instant::now(), self.sockets_inode());
-        self.driver = Some(self.host.start(&["serve", "--csi", "--kubelet-root", root, "--driver-name", DRIVER, "--node-id", "node-1"]));
+        let words = ["serve", "--csi", "--kubelet-root", root, "--driver-name", DRIVER, "--node-id", "node-1"];
+        self.driver = Some(self.host.start(&[&words[..], self.more].concat()));
         wait::until("the driver's socket", || (self.sockets_inode() != before && self.registration_socket().exists()).then_some(()));
         let took = started.elapsed();
         self.channel = Some(Channel::open(&self.socket()));

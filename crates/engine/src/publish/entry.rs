@@ -70,9 +70,11 @@ pub fn read(records: &Records, target: &Path) -> Option<Entry> {
 
 /// All copies of the mount that is at this place.
 pub(crate) fn copies_of(records: &Records, staged: &Path) -> Vec<Entry> {
-    let files = fs::read_dir(directory(records)).into_iter().flatten().flatten();
-    let entries = files.filter_map(|file| parse(&file.path()));
-    entries.filter(|entry| entry.staged == staged).collect()
+    all(records).into_iter().filter(|entry| entry.staged == staged).collect()
+}
+
+pub(crate) fn all(records: &Records) -> Vec<Entry> {
+    fs::read_dir(directory(records)).into_iter().flatten().flatten().filter_map(|file| parse(&file.path())).collect()
 }
 
 /// Those that were written longer ago.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use shorefast_csi::driver::{self, Registration, Settings};
+use shorefast_csi::driver::{self, Health, Registration, Settings};
 use shorefast_engine::{Error, error};
 use shorefast_image::store::Network;
 use shorefast_serve::{Operations, Options};
@@ -34,6 +34,9 @@ pub struct ServeArguments {
     /// Do not register with kubelet: for a controller, which serves no machine
     #[arg(long)]
     no_registration: bool,
+    /// Tell kubelet how volumes are (Kubernetes 1.37 and later, feature gate CSIVolumeHealth)
+    #[arg(long)]
+    volume_health: bool,
     /// Serve /healthz and /metrics over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen_metrics: Option<SocketAddr>,
@@ -69,6 +72,7 @@ pub fn run(arguments: ServeArguments, places: &Places) -> Result<ExitCode, Error
         node_id: arguments.node_id.unwrap_or_else(host_name),
         socket: arguments.csi_socket,
         registration: if arguments.no_registration { Registration::None } else { Registration::WithKubelet },
+        health: if arguments.volume_health { Health::Told } else { Health::NotTold },
         say: report::say,
     };
     let endpoints = if arguments.csi { shorefast_csi::endpoints(settings, operations.clone()) } else { Vec::new() };

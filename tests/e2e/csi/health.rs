@@ -1,0 +1,48 @@
+//! How the driver says its volumes are.
+
+use rustix::process::{Pid, Signal, kill_process};
+use shorefast_csi::messages::*;
+use shorefast_tests::{Host, wait};
+
+use crate::channel::Answer;
+use crate::kubelet::{Kubelet, Volume};
+use crate::{UNIMPLEMENTED, open_directory, refused};
+
+fn health(kubelet: &Kubelet<'_>, volume: &str) -> Answer<NodeGetVolumeHealthResponse> {
+    let message = NodeGetVolumeHealthRequest { volume_id: volume.to_owned(), ..Default::default() };
+    kubelet.channel().call("/csi.v1.Node/NodeGetVolumeHealth", &message)
+}
+
+fn statuses(kubelet: &Kubelet<'_>, volume: &str) -> Vec<HealthStatus> {
+    health(kubelet, volume).expect("it is told").volume_health.expect("it is told").health_statuses
+}
+
+#[test]
+fn a_volume_whose_client_has_ended_is_inaccessible() {
+    let Some(host) = Host::new() else { return };
+    let kubelet = Kubelet::with_arguments(&host, host.directory("kubelet"), &["--volume-health"]);
+    let can: GetCapabilitiesResponse = kubelet.channel().call("/csi.v1.Node/NodeGetCapabilities", &Empty {}).expect("it can do something");
+    assert!(can.capabilities.iter().any(|one| one.rpc.as_ref().is_some_and(|rpc| rpc.kind == 7)));
+    let volume = Volume::bindfs("volume", &open_directory(&host));
+    assert_eq!(statuses(&kubelet, "volume"), [], "never mounted");
+    kubelet.stage(&volume).expect("it can be staged");
+    kubelet.publish(&volume, "pod", false).expect("it can be published");
+    assert_eq!(statuses(&kubelet, "volume"), []);
+    let client = host.wait_for_client("bindfs");
+    kill_process(Pid::from_raw(client.pid as i32).expect("a pid"), Signal::KILL).expect("it runs");
+    let told = wait::until("the end of the client to be told", || Some(statuses(&kubelet, "volume")).filter(|told| !told.is_empty()));
+    assert!(told.iter().all(|one| one.status == INACCESSIBLE && one.reason == "ClientEnded"), "{told:?}");
+    assert_eq!(statuses(&kubelet, "another"), []);
+    kubelet.unpublish(&volume, "pod").expect("it can be unpublished");
+    kubelet.unstage(&volume).expect("it can be unstaged");
+    assert_eq!(statuses(&kubelet, "volume"), []);
+    drop(kubelet);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn without_the_switch_nobody_is_told() {
+    let Some(host) = Host::new() else { return };
+    let kubelet = Kubelet::with_driver(&host);
+    refused(health(&kubelet, "volume"), UNIMPLEMENTED);
+}
