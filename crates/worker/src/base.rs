@@ -18,6 +18,7 @@ pub mod note;
 
 use std::fs;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -95,7 +96,9 @@ impl Place {
         remove_stale(&directory);
         let path = directory.join(std::process::id().to_string());
         let failed = |error| Failure::new(Step::Record, Kind::Internal, format!("cannot create {}: {error}", path.display()));
-        fs::create_dir_all(&path).map_err(|error: std::io::Error| Box::new(failed(error)))?;
+        // The run directory itself, if this is the first mount: for root alone.
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        made.map_err(|error: std::io::Error| Box::new(failed(error)))?;
         Ok(Self { path })
     }
 }
