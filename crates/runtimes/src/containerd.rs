@@ -52,18 +52,18 @@ struct Service {
 
 impl Service {
     fn namespaces(&self) -> Result<Vec<String>, Error> {
-        let list: Namespaces = self.call("/containerd.services.namespaces.v1.Namespaces/List", "", &NamespacesQuery::default())?;
+        let list: Namespaces = self.call("/containerd.services.namespaces.v1.Namespaces/List", "", NamespacesQuery::default())?;
         Ok(list.namespaces.into_iter().map(|namespace| namespace.name).collect())
     }
 
     fn containers(&self, namespace: &str, filters: Vec<String>) -> Result<Vec<Listed>, Error> {
-        let list: Containers = self.call("/containerd.services.containers.v1.Containers/List", namespace, &ContainersQuery { filters })?;
+        let list: Containers = self.call("/containerd.services.containers.v1.Containers/List", namespace, ContainersQuery { filters })?;
         Ok(list.containers)
     }
 
     fn state(&self, namespace: &str, id: &str) -> Result<State, Error> {
         let query = TaskQuery { container_id: id.to_owned() };
-        let task: Result<Task, Failure> = self.channel.call("/containerd.services.tasks.v1.Tasks/Get", &in_namespace(namespace), &query);
+        let task: Result<Task, Failure> = self.channel.call("/containerd.services.tasks.v1.Tasks/Get", &in_namespace(namespace), query);
         let process = match task {
             Err(Failure::Status(NOT_FOUND, _)) => None,
             task => task.map_err(failed)?.process,
@@ -76,7 +76,11 @@ impl Service {
         })
     }
 
-    fn call<Out: prost::Message + Default>(&self, method: &str, namespace: &str, query: &impl prost::Message) -> Result<Out, Error> {
+    fn call<In, Out>(&self, method: &str, namespace: &str, query: In) -> Result<Out, Error>
+    where
+        In: prost::Message + 'static,
+        Out: prost::Message + Default + 'static,
+    {
         self.channel.call(method, &in_namespace(namespace), query).map_err(failed)
     }
 }

@@ -1,21 +1,31 @@
-//! Calls of a gRPC service over a unix socket: a message in, a message out, nothing else of gRPC. One thread, by a deadline.
+//! Calls of a gRPC service over a unix socket: a message in, a message out. One thread, by a deadline.
 
+use std::error::Error as _;
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
-use h2::client::SendRequest;
-use http::{HeaderMap, Request};
+use http::uri::PathAndQuery;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::client::{Grpc, GrpcService};
+use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
+use tonic_prost::ProstCodec;
 
 /// What a service says at most.
 const LIMIT: usize = 16 << 20;
 
 pub(crate) struct Channel {
     runtime: Runtime,
-    requests: SendRequest<Bytes>,
+    connection: Connection,
     deadline: Instant,
 }
 
@@ -33,74 +43,64 @@ impl Channel {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let requests = runtime.block_on(async {
             let connect = async {
-                let stream = UnixStream::connect(socket).await?;
-                let (requests, connection) = h2::client::handshake(stream).await.map_err(io::Error::other)?;
+                let stream = TokioIo::new(UnixStream::connect(socket).await?);
+                let (requests, connection) = http2::handshake(TokioExecutor::new(), stream).await.map_err(io::Error::other)?;
                 // It ends with the connection, which ends with this channel.
                 tokio::spawn(connection);
                 Ok::<_, io::Error>(requests)
             };
             tokio::time::timeout_at(deadline.into(), connect).await?
         })?;
-        Ok(Self { runtime, requests, deadline })
+        Ok(Self { runtime, connection: Connection(requests), deadline })
     }
 
     /// `method`: `/package.Service/Method`.
-    pub(crate) fn call<Out>(&self, method: &str, headers: &[(&str, &str)], message: &impl prost::Message) -> Result<Out, Failure>
+    pub(crate) fn call<In, Out>(&self, method: &str, headers: &[(&str, &str)], message: In) -> Result<Out, Failure>
     where
-        Out: prost::Message + Default,
+        In: prost::Message + 'static,
+        Out: prost::Message + Default + 'static,
     {
         let other = |error: &dyn std::error::Error| Failure::Connection(io::Error::other(error.to_string()));
-        let mut request =
-            Request::post(format!("http://localhost{method}")).header("content-type", "application/grpc").header("te", "trailers");
+        let path = PathAndQuery::try_from(method).map_err(|error| other(&error))?;
+        let mut request = tonic::Request::new(message);
         for (name, value) in headers {
-            request = request.header(*name, *value);
+            let name = AsciiMetadataKey::from_bytes(name.as_bytes()).map_err(|error| other(&error))?;
+            request.metadata_mut().insert(name, AsciiMetadataValue::try_from(*value).map_err(|error| other(&error))?);
         }
-        let request = request.body(()).map_err(|error| other(&error))?;
-        let exchange = self.exchange(request, framed(message));
+        let exchange = async {
+            let origin = Uri::from_static("http://localhost");
+            let mut client = Grpc::with_origin(self.connection.clone(), origin).max_decoding_message_size(LIMIT);
+            client.ready().await.map_err(|error| other(&error))?;
+            let answer = client.unary(request, path, ProstCodec::<In, Out>::default()).await;
+            answer.map(tonic::Response::into_inner).map_err(|status| failure(&status))
+        };
         let bounded = self.runtime.block_on(async { tokio::time::timeout_at(self.deadline.into(), exchange).await });
-        let body = bounded.map_err(|_| Failure::Connection(io::ErrorKind::TimedOut.into()))??;
-        // One byte: whether it is compressed, which we did not request. Four bytes: its length.
-        let message = body.get(5..).filter(|_| body[0] == 0).ok_or_else(|| Failure::Connection(io::ErrorKind::InvalidData.into()))?;
-        Out::decode(message).map_err(|error| other(&error))
-    }
-
-    async fn exchange(&self, request: Request<()>, message: Bytes) -> Result<Bytes, Failure> {
-        let broken = |error: h2::Error| Failure::Connection(io::Error::other(error));
-        let mut requests = self.requests.clone().ready().await.map_err(broken)?;
-        let (response, mut stream) = requests.send_request(request, false).map_err(broken)?;
-        stream.send_data(message, true).map_err(broken)?;
-        let (head, mut body) = response.await.map_err(broken)?.into_parts();
-        check(&head.headers)?;
-        let mut bytes = BytesMut::new();
-        while let Some(chunk) = body.data().await {
-            let chunk = chunk.map_err(broken)?;
-            body.flow_control().release_capacity(chunk.len()).map_err(broken)?;
-            if bytes.len() + chunk.len() > LIMIT {
-                return Err(Failure::Connection(io::ErrorKind::FileTooLarge.into()));
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        if let Some(trailers) = body.trailers().await.map_err(broken)? {
-            check(&trailers)?;
-        }
-        Ok(bytes.freeze())
+        bounded.map_err(|_| Failure::Connection(io::ErrorKind::TimedOut.into()))?
     }
 }
 
-fn framed(message: &impl prost::Message) -> Bytes {
-    let length = message.encoded_len();
-    let mut bytes = BytesMut::with_capacity(5 + length);
-    bytes.put_u8(0);
-    bytes.put_u32(u32::try_from(length).expect("our questions are short"));
-    message.encode(&mut bytes).expect("the buffer has room for it");
-    bytes.freeze()
+/// What has a source is tonic's own word for a connection that failed.
+fn failure(status: &Status) -> Failure {
+    match status.source() {
+        Some(source) => Failure::Connection(io::Error::other(source.to_string())),
+        None => Failure::Status(i32::from(status.code()).unsigned_abs(), status.message().to_owned()),
+    }
 }
 
-/// The status is in the headers of an answer without a message, and otherwise behind the message.
-fn check(headers: &HeaderMap) -> Result<(), Failure> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    match text("grpc-status").map(str::parse::<u32>) {
-        None | Some(Ok(0)) => Ok(()),
-        Some(status) => Err(Failure::Status(status.unwrap_or(2), text("grpc-message").unwrap_or_default().to_owned())),
+/// hyper's connection, as tonic wants it.
+#[derive(Clone)]
+struct Connection(SendRequest<Body>);
+
+impl GrpcService<Body> for Connection {
+    type ResponseBody = Incoming;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, hyper::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.0.send_request(request))
     }
 }

@@ -1,87 +1,89 @@
 //! One question by HTTP over a unix socket. The other side is a runtime of the host: trusted, but perhaps stuck or not there.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tokio::runtime::Builder;
 
 /// What a runtime says at most about all its containers.
 const LIMIT: usize = 16 << 20;
-const HEADERS: usize = 64;
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Bytes,
 }
 
 /// `path` starts with `/` and is percent-encoded.
 pub(crate) fn get(socket: &Path, path: &str, deadline: Instant) -> io::Result<Answer> {
-    let mut stream = connect(socket, deadline)?;
-    // Version 1.0: the answer comes in one piece and ends with the connection.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n")?;
-    let mut bytes = Vec::new();
-    let mut part = [0; 16 << 10];
-    loop {
-        stream.set_read_timeout(Some(left(deadline)?))?;
-        match stream.read(&mut part)? {
-            0 => return parse(&bytes).ok_or_else(|| ErrorKind::InvalidData.into()),
-            length if bytes.len() + length > LIMIT => return Err(ErrorKind::FileTooLarge.into()),
-            length => bytes.extend_from_slice(&part[..length]),
-        }
-    }
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(async { tokio::time::timeout_at(deadline.into(), ask(socket, path)).await? })
 }
 
-/// With a deadline for the connection as well: a server that does not accept it would block the caller.
-fn connect(socket: &Path, deadline: Instant) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(socket)?;
-    let stream = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&stream, sockopt::Timeout::Send, Some(left(deadline)?))?;
-    rustix::net::connect(&stream, &address)?;
-    Ok(stream.into())
-}
-
-fn left(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
-}
-
-fn parse(bytes: &[u8]) -> Option<Answer> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-    let mut response = httparse::Response::new(&mut headers);
-    let httparse::Status::Complete(start) = response.parse(bytes).ok()? else { return None };
-    Some(Answer { status: response.code?, body: bytes[start..].to_vec() })
+async fn ask(socket: &Path, path: &str) -> io::Result<Answer> {
+    let stream = TokioIo::new(UnixStream::connect(socket).await?);
+    let (mut requests, connection) = http1::handshake(stream).await.map_err(io::Error::other)?;
+    // It ends with the connection, which ends with this call.
+    tokio::spawn(connection);
+    let request = Request::get(path).header(header::HOST, "localhost").header(header::ACCEPT, "application/json");
+    let request = request.body(Empty::<Bytes>::new()).map_err(io::Error::other)?;
+    let response = requests.send_request(request).await.map_err(io::Error::other)?;
+    let status = response.status().as_u16();
+    let body = Limited::new(response.into_body(), LIMIT).collect().await.map_err(io::Error::other)?.to_bytes();
+    Ok(Answer { status, body })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::UnixListener;
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::time::Duration;
+
+    /// What `get` makes of somebody who answers like this.
+    fn asked(name: &str, patience: Duration, answer: impl FnOnce(&mut UnixStream) + Send + 'static) -> io::Result<Answer> {
+        let socket = std::env::temp_dir().join(format!("http-get-{name}-{}", std::process::id()));
+        let listener = UnixListener::bind(&socket).expect("a socket can be made");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody comes");
+            let length = stream.read(&mut [0; 4096]).expect("a question");
+            assert!(length > 0);
+            answer(&mut stream);
+        });
+        let result = get(&socket, "/containers/json", Instant::now() + patience);
+        std::fs::remove_file(&socket).expect("our own socket");
+        server.join().expect("it ends when nobody listens");
+        result
+    }
 
     #[test]
     fn an_answer_is_a_status_and_a_body() {
-        let answer = parse(b"HTTP/1.0 404 Not Found\r\nContent-Type: application/json\r\n\r\n{}").unwrap();
-        assert_eq!((answer.status, answer.body.as_slice()), (404, &b"{}"[..]));
-        assert!(parse(b"HTTP/1.0 200 OK\r\nContent-").is_none());
-        assert!(parse(b"nonsense").is_none());
+        let minute = Duration::from_secs(60);
+        let say = |text: &'static [u8]| move |stream: &mut UnixStream| stream.write_all(text).expect("somebody listens");
+        let answer = asked("whole", minute, say(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}")).expect("an answer");
+        assert_eq!((answer.status, &answer.body[..]), (404, &b"{}"[..]));
+        let pieces = say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n");
+        assert_eq!(&asked("pieces", minute, pieces).expect("an answer").body[..], b"{}");
+        assert!(asked("half", minute, say(b"HTTP/1.1 200 OK\r\nContent-")).is_err());
+        assert!(asked("nonsense", minute, say(b"nonsense\r\n\r\n")).is_err());
     }
 
     /// It says something all the time, and never all of it.
     #[test]
     fn who_dawdles_is_not_waited_for() {
-        let directory = std::env::temp_dir().join(format!("http-get-{}", std::process::id()));
-        let listener = UnixListener::bind(&directory).expect("a socket can be made");
-        let dawdler = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("somebody comes");
-            while stream.write_all(b"x").is_ok() {
+        let answer = asked("slow", Duration::from_millis(100), |stream| {
+            let mut text = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n".to_vec();
+            while stream.write_all(&text).is_ok() {
+                text = b"x".to_vec();
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        let answer = get(&directory, "/", Instant::now() + Duration::from_millis(100));
-        std::fs::remove_file(&directory).expect("our own socket");
-        let kind = answer.err().map(|error| error.kind());
-        assert!(matches!(kind, Some(ErrorKind::TimedOut | ErrorKind::WouldBlock)), "{kind:?}");
-        dawdler.join().expect("it ends when nobody listens");
+        assert_eq!(answer.err().map(|error| error.kind()), Some(ErrorKind::TimedOut));
     }
 }
