@@ -19,6 +19,8 @@ fn main() {
         .args(["-Clink-arg=-Wl,--build-id=none,-z,norelro,--gc-sections", "-Clink-arg=-no-pie"])
         // musl's startup files come with rustc and are linked whatever one says; the linker that comes with it is glibc's only.
         .args(target.ends_with("musl").then_some("-Clink-self-contained=no"))
+        // Cargo's choice, where it was told of one: for another architecture the machine's own does not do.
+        .args(std::env::var("RUSTC_LINKER").ok().map(|linker| format!("-Clinker={linker}")))
         .arg("-o")
         .arg(&out)
         .arg("shim/shim.rs")

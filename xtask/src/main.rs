@@ -9,6 +9,7 @@ mod chaos;
 mod clock;
 mod dead_servers;
 mod deploy_tools;
+mod dist;
 mod filtered;
 mod fuzz;
 mod generate;
@@ -81,6 +82,8 @@ enum Chore {
     BenchKernels(bench_kernels::Args),
     /// Write down what a mount executes, for the linker
     Hot,
+    /// Make a release: static binaries, packages, images, checksums
+    Dist(dist::Args),
     /// Write man pages and completions
     Generate(generate::Args),
     /// Run a command under a seccomp filter that allows everything: what the bench compares with
@@ -119,6 +122,7 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::E2eK8s(args) => return k8s::run(args),
         Chore::BenchKernels(args) => return bench_kernels::run(args),
         Chore::Hot => return hot::run(),
+        Chore::Dist(args) => dist::run(args)?,
         Chore::Generate(args) => generate::run(args)?,
         Chore::Filtered(args) => return filtered::run(args),
         Chore::PowerOff => guest::power_off()?,

@@ -10,7 +10,7 @@ use crate::process;
 
 /// Linked statically, and for a fixed address: otherwise every start writes 27,000 relocations into a hundred pages, which costs a
 /// mount half a millisecond.
-const FLAGS: &str = "-C target-feature=+crt-static -C relocation-model=static";
+pub(crate) const FLAGS: &str = "-C target-feature=+crt-static -C relocation-model=static";
 
 /// What `cargo xtask hot` has found, for the linker. A release without it is as good, and some per cent slower.
 pub(crate) const LINK_SCRIPT: &str = "target/static/hot.ld";
