@@ -205,7 +205,8 @@ fn plain_http_is_spoken_only_where_configured() {
     let registry = Registry::start(&host, PORT, Transport::Plain, Access::Anybody);
     registry.push(&tools(&host).path, "tools", "tools:1");
     let error = Puller::new(&host, "").pull(&registry.name("tools:1")).unwrap_err();
-    assert!(matches!(error, Error::Fetch { .. }), "{}", chain(&error));
+    assert!(matches!(error, Error::Fetch { source: NetError::NotTls { .. }, .. }), "{}", chain(&error));
+    assert!(error.hint().is_some_and(|hint| hint.contains("plain_http = true")), "{:?}", error.hint());
     Puller::new(&host, &plain(&registry)).pulls(&registry.name("tools:1"));
 }
 

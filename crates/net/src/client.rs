@@ -236,8 +236,12 @@ impl Client {
                 Ok(name) => Error::Name { host: name.host, problem: name.problem },
                 Err(source) => Error::Broken { url, source },
             },
+            E::Rustls(rustls::Error::InvalidMessage(_)) => Error::NotTls { url },
+            E::Io(error) if tls_error(&error).is_some_and(|error| matches!(error, rustls::Error::InvalidMessage(_))) => {
+                Error::NotTls { url }
+            }
             E::Tls(_) | E::Rustls(_) | E::Pem(_) => Error::Tls { url, source: Box::new(error) },
-            E::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => Error::Tls { url, source: error.into() },
+            E::Io(error) if tls_error(&error).is_some() => Error::Tls { url, source: error.into() },
             E::Io(error) if is_no_connection(&error) => Error::Connect { url, source: error.into() },
             E::ConnectProxyFailed(_) | E::ConnectionFailed => Error::Connect { url, source: Box::new(error) },
             E::BadUri(_) | E::Http(_) => Error::Address { text: url, problem: "it is not an address" },
@@ -245,6 +249,10 @@ impl Client {
             other => Error::Broken { url, source: Box::new(other) },
         }
     }
+}
+
+fn tls_error(error: &std::io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }
 
 fn is_no_connection(error: &std::io::Error) -> bool {

@@ -27,6 +27,9 @@ pub enum Error {
     Connect { url: String, source: Source },
     #[error("cannot complete the TLS handshake with {url}")]
     Tls { url: String, source: Source },
+    /// What it answered is no TLS.
+    #[error("{url}: the server does not speak TLS")]
+    NotTls { url: String },
     #[error("{url}: the connection broke")]
     Broken { url: String, source: Source },
     #[error("{url}: too little data arrived within {after:?}")]
@@ -62,10 +65,17 @@ impl Error {
             Self::Certificates { .. } => Some("a file of CA certificates is in PEM format"),
             Self::NoCertificates => Some("install ca-certificates, or name a file of CA certificates"),
             Self::Proxy { .. } => Some("a proxy looks like http://host:port or socks5://host:port"),
-            Self::PlainHttp { .. } => Some("use https://, or allow plain HTTP for this host in the configuration"),
+            Self::PlainHttp { .. } => {
+                Some("use https://, or allow plain HTTP for this host: plain_http = true in its table in /etc/shorefast/registries.toml")
+            }
             Self::Name { .. } => Some("check the name, /etc/resolv.conf and /etc/hosts"),
             Self::Connect { .. } => Some("check the address, the network and the proxy variables (https_proxy, no_proxy)"),
-            Self::Tls { .. } => Some("if the server's certificate is from a CA of your own, name that CA's file in the configuration"),
+            Self::Tls { .. } => Some(
+                "if the certificate is from a CA of your own, name its file: ca = \"FILE\" in the host's table in /etc/shorefast/registries.toml",
+            ),
+            Self::NotTls { .. } => Some(
+                "does it speak plain HTTP? a registry that may: plain_http = true in its table in /etc/shorefast/registries.toml; an archive: http://",
+            ),
             Self::Status { status: 401 | 403, .. } => Some("check the credentials for this server"),
             Self::Status { status: 404, .. } => Some("check the name"),
             Self::WrongSize { .. } | Self::WrongHash { .. } => {

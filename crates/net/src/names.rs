@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use hickory_resolver::Resolver as Dns;
 use hickory_resolver::config::LookupIpStrategy;
+use hickory_resolver::net::{DnsError, NetError, NoRecords};
+use hickory_resolver::proto::op::ResponseCode;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
@@ -52,10 +54,26 @@ fn addresses(host: &str, patience: Duration) -> Result<Vec<IpAddr>, String> {
         let dns = builder.build().map_err(|error| error.to_string())?;
         match tokio::time::timeout(patience, dns.lookup_ip(host)).await {
             Ok(Ok(found)) => Ok(found.iter().collect()),
-            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Err(error)) => Err(in_words(&error)),
             Err(_) => Err(format!("no name server answered within {patience:?}")),
         }
     })
+}
+
+/// The library's own text for the usual case is a dump of its structures.
+fn in_words(error: &NetError) -> String {
+    match error {
+        NetError::Dns(DnsError::NoRecordsFound(NoRecords { response_code: ResponseCode::NXDomain, .. })) => {
+            "there is no such name".to_owned()
+        }
+        NetError::Dns(DnsError::NoRecordsFound(NoRecords { response_code: ResponseCode::NoError, .. })) => "it has no address".to_owned(),
+        NetError::Dns(DnsError::NoRecordsFound(NoRecords { response_code, .. })) => format!("the name server answered {response_code}"),
+        NetError::Timeout => "no name server answered".to_owned(),
+        NetError::NoConnections => "no name server can be reached".to_owned(),
+        NetError::Io(error) => format!("no name server can be reached: {error}"),
+        NetError::Dns(DnsError::ResponseCode(code)) => format!("the name server answered {code}"),
+        _ => "the name server did not answer with an address".to_owned(),
+    }
 }
 
 /// RFC 6761: such a name never leaves the machine.
@@ -95,7 +113,8 @@ mod tests {
     #[test]
     fn a_name_that_cannot_be_is_an_error_within_the_deadline() {
         let before = std::time::Instant::now();
-        addresses("no-such-host.invalid", Duration::from_millis(1500)).unwrap_err();
+        let problem = addresses("no-such-host.invalid", Duration::from_millis(1500)).unwrap_err();
+        assert!(!problem.contains('{') && !problem.contains("Query"), "{problem}");
         assert!(before.elapsed() < Duration::from_secs(3));
     }
 }
