@@ -2,6 +2,8 @@
 
 #[path = "catalogue/vendor.rs"]
 mod vendor;
+#[path = "catalogue/examples.rs"]
+mod examples;
 
 use std::fs;
 use std::path::Path;

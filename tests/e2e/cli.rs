@@ -1,5 +1,8 @@
 //! The command line: what it prints, how fast it answers, and that bad input gets a clear error and changes nothing.
 
+#[path = "cli/slips.rs"]
+mod slips;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;

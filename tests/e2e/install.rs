@@ -11,8 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use shorefast_tests::path::text;
 use shorefast_tests::skip::skip;
-use shorefast_tests::{Host, Ran, command};
+use shorefast_tests::{Client, Host, Ran, command};
 
 /// A host whose /usr and /opt are this test's own: the machine's stays as it is.
 fn host() -> Option<Host> {
@@ -57,17 +58,20 @@ fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Ran {
 fn an_installation_is_complete_and_its_removal_leaves_no_trace() {
     let Some(host) = host() else { return };
     let before = files();
-    let wanted = ["install", "--kubelet", "--helpers", "shorefasttest,other", "--systemd", "--csi"];
+    let wanted = ["install", "--kubelet", "--helpers", "bindfs,s3fs", "--systemd", "--csi"];
     let said = host.shorefast(&wanted).succeeds().stdout;
     assert!(said.contains("--experimental-mounter-path=/usr/local/lib/shorefast/mounter"), "{said}");
     run("/usr/local/bin/shorefast", &["--version"]).succeeds();
     run("/usr/local/lib/shorefast/mounter", &["--help"]).succeeds();
     assert!(Path::new("/usr/local/lib/shorefast/rootfs/etc").is_dir(), "kubelet's place for the cluster's name servers");
-    assert_eq!(fs::read_link("/sbin/umount.other").expect("a helper"), Path::new("/usr/local/lib/shorefast/shorefast"));
+    assert_eq!(fs::read_link("/sbin/umount.s3fs").expect("a helper"), Path::new("/usr/local/lib/shorefast/shorefast"));
+    for file in ["man/man1/shorefast-mount.1", "man/man5/shorefast-clients.5", "bash-completion/completions/shorefast"] {
+        assert!(Path::new("/usr/local/share").join(file).is_file(), "{file}");
+    }
     let installed = files();
     assert_eq!(host.shorefast(&wanted).succeeds().stdout.lines().next(), Some("installed: /usr/local/lib/shorefast/shorefast"));
     assert_eq!(files(), installed, "a second time changes nothing");
-    assert!(host.shorefast(&["uninstall", "--dry-run"]).succeeds().stdout.contains("remove   /sbin/mount.other"));
+    assert!(host.shorefast(&["uninstall", "--dry-run"]).succeeds().stdout.contains("remove   /sbin/mount.s3fs"));
     assert_eq!(files(), installed, "a rehearsal changes nothing");
     // It removes itself, too.
     run("/usr/local/bin/shorefast", &["uninstall"]).succeeds();
@@ -83,10 +87,11 @@ fn a_read_only_system_has_a_place_where_programs_may_run() {
     let before = files();
     let said = host.shorefast(&["install", "--kubelet", "--dry-run"]).succeeds().stdout;
     assert!(said.contains("write    /var/lib/shorefast/bin/shorefast\n"), "{said}");
+    assert!(said.ends_with("nothing was done: this was a dry run\n") && !said.contains("installed"), "{said}");
     assert_eq!(files(), before);
     host.shorefast(&["install", "--kubelet"]).succeeds();
     run("/var/lib/shorefast/bin/mounter", &["--help"]).succeeds();
-    host.shorefast(&["install", "--helpers", "nosuch"]).exits(2).says("three ways");
+    host.shorefast(&["install", "--helpers", "bindfs"]).exits(2).says("three ways");
     host.shorefast(&["install", "--to", "/opt/here"]).exits(2).says("noexec");
     host.shorefast(&["uninstall"]).succeeds();
     assert_eq!(files(), before);
@@ -95,16 +100,49 @@ fn a_read_only_system_has_a_place_where_programs_may_run() {
 #[test]
 fn foreign_and_changed_files_are_refused_and_stay() {
     let Some(host) = host() else { return };
-    fs::write("/usr/sbin/umount.other", "somebody's").expect("/usr is the test's own");
+    fs::write("/usr/sbin/umount.s3fs", "somebody's").expect("/usr is the test's own");
     let before = files();
-    host.shorefast(&["install", "--helpers", "other"]).exits(2).says("is there and not ours").says("hint: move it away");
+    host.shorefast(&["install", "--helpers", "s3fs"]).exits(2).says("is there and not ours").says("hint: move it away");
     assert_eq!(files(), before, "one refusal, and nothing happens");
     host.shorefast(&["install", "--systemd"]).succeeds();
     fs::write("/etc/systemd/system/shorefast.service", "[Unit]\n").expect("/etc is the test's own");
     host.shorefast(&["install", "--systemd"]).exits(2).says("was changed since it was installed");
-    host.shorefast(&["uninstall"]).exits(2).says("not removed: /etc/systemd/system/shorefast.service");
+    let said = host.shorefast(&["uninstall"]).exits(2).says("/etc/systemd/system/shorefast.service changed since and is left").stdout;
+    assert!(
+        said.contains("leave    /etc/systemd/system/shorefast.service")
+            && !said.contains("remove   /etc/systemd/system/shorefast.service\n"),
+        "{said}"
+    );
     assert_eq!(fs::read_to_string("/etc/systemd/system/shorefast.service").expect("it stayed"), "[Unit]\n");
-    host.shorefast(&["install", "--helpers", "../evil"]).exits(1).says("is no name of a filesystem type");
+    host.shorefast(&["install", "--helpers", "../evil"]).exits(1).says("no client definition lists the type");
+    host.shorefast(&["install", "--helpers", "nsf"]).exits(1).says("did you mean nfs?");
+}
+
+/// What stays is said, and --purge leaves nothing but the configuration; not while anything is mounted.
+#[test]
+fn a_purge_removes_images_and_state_but_nothing_that_is_in_use() {
+    let Some(host) = host() else { return };
+    fs::create_dir_all("/etc/shorefast/clients.d").expect("/etc is the test's own");
+    let before = files();
+    let (client, target) = (Client::named("tmpfs"), host.directory("target"));
+    host.shorefast(&["install"]).succeeds();
+    command::run(&["tar", "-C", text(&client.image_directory()), "-cf", "/srv/client.tar", "."]);
+    host.shorefast(&["image", "import", "tar:/srv/client.tar", "mine"]).succeeds();
+    let mount = ["mount", "-t", "tmpfs", "--client-file", text(&client.definition), "--image", "mine", "none", text(&target)];
+    host.shorefast(&mount).succeeds();
+    let installed = files();
+    host.shorefast(&["uninstall", "--purge"]).exits(32).says("in use: /srv/target").says("hint: unmount first");
+    assert_eq!(files(), installed, "one refusal, and nothing happens");
+    let said = host.shorefast(&["uninstall"]).succeeds().stdout;
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("stays: 1 live mounts; images (") && last.contains("--purge") && last.ends_with("/etc/shorefast"), "{said}");
+    host.shorefast(&["umount", text(&target)]).succeeds();
+    host.shorefast(&["install"]).succeeds();
+    let said = host.shorefast(&["image", "prune", "--all"]).succeeds().stdout;
+    assert!(said.starts_with("1 images removed"), "{said}");
+    let said = host.shorefast(&["uninstall", "--purge"]).succeeds().stdout;
+    assert_eq!(said.lines().last(), Some("stays: the configuration in /etc/shorefast"));
+    assert_eq!(files(), before);
 }
 
 /// Generated units, judged by systemd itself; the name of each is what systemd would call it.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use shorefast_tests::command::{self, Running};
 use shorefast_tests::lookout::Lookout;
 use shorefast_tests::path::text;
+use shorefast_tests::servers::Sshd;
 use shorefast_tests::unseen::{OwnCommandLine, mounts_unseen};
 use shorefast_tests::{Client, Host, wait};
 
@@ -184,4 +185,59 @@ fn a_pipe_that_stays_silent_ends_with_the_deadline() {
     // Whoever waits for it does so for ever.
     assert!(ran.took < Duration::from_secs(20), "{:?}", ran.took);
     host.assert_nothing_left();
+}
+
+/// As `passwd` would: this test's own /etc.
+fn set_root_password(password: &str) {
+    let hash = command::run(&["openssl", "passwd", "-6", password]).stdout;
+    let shadow = fs::read_to_string("/etc/shadow").expect("there are accounts");
+    let line =
+        |line: &str| if line.starts_with("root:") { format!("root:{}:20000:0:99999:7:::\n", hash.trim()) } else { format!("{line}\n") };
+    fs::write("/etc/shadow", shadow.lines().map(line).collect::<String>()).expect("/etc is the test's own");
+}
+
+/// The built-in sshfs: a key or a password in the same place, told apart by what they are.
+#[test]
+fn sshfs_takes_a_key_or_a_password() {
+    let Some(host) = Host::new() else { return };
+    set_root_password("correct horse");
+    let server = Sshd::start(&host);
+    let client = Client::defined(&host, "sshfs", include_str!("../../crates/engine/catalogue/sshfs.toml"));
+    let (image, target) = (format!("dir:{}", client.image_directory().display()), host.directory("target"));
+    let mount = |more: &[&str]| {
+        let fixed = ["mount", "-t", "sshfs", "--client-file", text(&client.definition), "--image", &image];
+        let trust = ["-o", "port=2222,StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null"];
+        host.shorefast(&[&fixed[..], &trust, more, &[&server.source(), text(&target)]].concat())
+    };
+    let (right, wrong) = (host.file("right", "correct horse\n"), host.file("wrong", "wrong horse\n"));
+    let by_option = format!("shorefast-secret={}", right.display());
+    for way in [&["--secret-file", text(&right)][..], &["--secret-file", text(&server.key)], &["-o", &by_option]] {
+        mount(way).succeeds();
+        host.shorefast(&["umount", text(&target)]).succeeds();
+    }
+    mount(&["--secret-file", text(&wrong)]).exits(32).says("Permission denied");
+    let lines = host.file("lines", "two\nlines\n");
+    mount(&["--secret-file", text(&lines)]).exits(1).says("is more than one line");
+    mount(&["--secret-file", text(&right), "-o", &by_option]).exits(1).says("reads one secret, and more were given");
+    // A client that can do with nothing but a key, and one that wants a password.
+    let only_key = "types = ['script']\nkernel_types = ['tmpfs']\nsecret = { is = 'key', to_option = 'x' }\n";
+    let only_password = "types = ['script']\nkernel_types = ['tmpfs']\nsecret = { is = 'password', to_option = 'x' }\n";
+    for (keys, file, words) in [
+        (only_key, &right, "is no private key, and the client wants one"),
+        (only_password, &server.key, "is a private key, and the client wants a password"),
+    ] {
+        let client = Client::defined(&host, "tmpfs", keys);
+        let words_of_call = arguments(&client, "", &["--secret-file", text(file)], &target);
+        host.shorefast(&words_of_call).exits(1).says(words);
+    }
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_unit_holds_no_password() {
+    let Some(host) = Host::new() else { return };
+    let unit = |options: &str| host.shorefast(&["mount", "--unit", "-t", "cifs", "-o", options, "//server/share", "/srv/target"]);
+    let refused = unit("username=me,password=hunter2").exits(1).says("shorefast-secret=FILE");
+    assert!(!refused.stderr.contains("hunter2") && refused.stdout.is_empty(), "{refused:?}");
+    assert!(unit("username=me,shorefast-secret=/root/pw").succeeds().stdout.contains("shorefast-secret=/root/pw"));
 }

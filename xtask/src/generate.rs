@@ -1,12 +1,20 @@
-//! `cargo xtask generate`: man pages and completions, from the same definitions as `--help`.
+//! `cargo xtask generate`: man pages, completions and the table of errors, from the same definitions as `--help` and the errors themselves.
+
+mod errors;
+mod pages;
+mod roff;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory as _;
-use clap_complete::Shell;
+use shorefast::front::candidates;
 use shorefast::front::cli::Cli;
+use shorefast_engine::client;
+use shorefast_engine::configuration::Configuration;
+use shorefast_engine::definition::SecretWay;
+use shorefast_sandbox::spec::SecretKind;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -36,31 +44,45 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
+/// One line per client, from the catalogue.
+fn examples() -> Result<String> {
+    let mut page = "\
+# One line per client
+
+Made from the catalogue (`cargo xtask generate`); `shorefast client show NAME --example` prints the same, also for definitions of your own. `tests/e2e/catalogue/examples.rs` runs each line against a server of its own, with
+that server's names in place of these; those of ceph, cifs, glusterfs and nfs, whose servers or kernels this machine may lack, are run by `cargo xtask e2e-ceph` and by the programs `cifs`, `clients` and `nfs` of the tests in their own words, and
+here only planned. More clients, without a line here, are in [CATALOGUE](CATALOGUE.md). The target, `/mnt`, is any empty directory. Every client takes `-o ro`; what goes wrong is in [ERRORS](ERRORS.md), and the client's own words are part of the error.
+"
+    .to_owned();
+    for client in client::all(&Configuration::default()) {
+        let client = client.context("a built-in definition is wrong")?;
+        let secret = client.definition.secret.as_ref().map(secret_of).unwrap_or_default();
+        // The others are in CATALOGUE.
+        let Some(example) = client.definition.example else { continue };
+        page += &format!("\n## {}\n\nTypes: {}.{secret}\n\n```\n{example}```\n", client.name, client.definition.types.join(", "));
+    }
+    Ok(page)
+}
+
+fn secret_of(way: &SecretWay) -> String {
+    let what = match (way.form.kind, &way.form.password_file) {
+        (SecretKind::Key, None) => "a private key",
+        (SecretKind::Key, Some(_)) => "a private key or a password",
+        (SecretKind::Password, _) => "a password",
+        (SecretKind::Any, _) => "a file as in the example",
+    };
+    let options = if way.from_options.is_empty() { String::new() } else { format!(", or of the option {}", way.from_options.join(", ")) };
+    format!(" The secret of `--secret-file`{options}: {what}.")
+}
+
 fn generate() -> Result<Vec<(PathBuf, Vec<u8>)>> {
-    let command = Cli::command();
-    let mut files = Vec::new();
-    add_pages(&command, "shorefast", &mut files)?;
-    for (shell, name) in [(Shell::Bash, "shorefast.bash"), (Shell::Zsh, "_shorefast"), (Shell::Fish, "shorefast.fish")] {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut command.clone(), "shorefast", &mut script);
-        files.push((PathBuf::from("docs/completions").join(name), script));
+    let mut files = pages::of_commands(&Cli::command())?;
+    files.extend(pages::of_files()?);
+    for (shell, name) in [("bash", "shorefast.bash"), ("zsh", "_shorefast"), ("fish", "shorefast.fish")] {
+        let script = candidates::script(shell).with_context(|| format!("there is no script for {shell}"))?;
+        files.push((PathBuf::from("docs/completions").join(name), script.into_bytes()));
     }
+    files.push(("docs/EXAMPLES.md".into(), examples()?.into_bytes()));
+    files.push(("docs/ERRORS.md".into(), errors::page().into_bytes()));
     Ok(files)
-}
-
-/// One page per command, and those of its own commands.
-fn add_pages(command: &clap::Command, name: &str, files: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<()> {
-    files.push((PathBuf::from(format!("docs/man/{name}.1")), page(command.clone(), name)?));
-    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
-        add_pages(subcommand, &format!("{name}-{}", subcommand.get_name()), files)?;
-    }
-    Ok(())
-}
-
-fn page(command: clap::Command, name: &str) -> Result<Vec<u8>> {
-    let mut text = Vec::new();
-    // Without a date: the same definitions give the same page.
-    let command = command.name(name.to_owned()).bin_name(name.replace('-', " "));
-    clap_mangen::Man::new(command).date("").render(&mut text).context("cannot render a man page")?;
-    Ok(text)
 }

@@ -4,10 +4,12 @@
 use std::fmt;
 use std::path::Path;
 
+use shorefast_image::nearest;
+
 use crate::catalogue;
 use crate::configuration::{self, Author, ClientImage, Configuration, Written};
 use crate::definition::{Definition, Layer};
-use crate::error::Error;
+use crate::error::{Error, Looked};
 use crate::request::ClientChoice;
 
 /// A definition, and the layers it was made from.
@@ -43,8 +45,8 @@ pub fn named(name: &str, configuration: &Configuration) -> Result<Client, Error>
     let mut written: Vec<_> = configuration::built_in(name).into_iter().collect();
     written.extend(configuration.written(name)?);
     if written.is_empty() {
-        let (looked_at, directory) = (configuration.paths(), configuration.first_directory());
-        return Err(Error::UnknownClient { name: name.to_owned(), looked_at, directory });
+        let near = nearest(name, configuration.names().into_iter().chain(catalogue::names())).map(str::to_owned);
+        return Err(Error::UnknownClient { name: name.to_owned(), near, looked: looked(configuration) });
     }
     assemble(name, written, &configuration.images)
 }
@@ -59,15 +61,24 @@ pub fn by_type(fstype: &str, configuration: &Configuration) -> Result<Client, Er
             return Ok(client);
         }
     }
-    let (looked_at, directory) = (configuration.paths(), configuration.first_directory());
-    Err(Error::UnknownType { fstype: fstype.to_owned(), looked_at, directory })
+    let types: Vec<_> = all(configuration).into_iter().flatten().flat_map(|client| client.definition.types).collect();
+    let near = nearest(fstype, types.iter().map(String::as_str)).map(str::to_owned);
+    Err(Error::UnknownType { fstype: fstype.to_owned(), near, looked: looked(configuration) })
+}
+
+fn looked(configuration: &Configuration) -> Box<Looked> {
+    Box::new(Looked { at: configuration.paths(), directory: configuration.first_directory() })
 }
 
 /// The client of this name, or else the one for this type.
 pub fn either(name: &str, configuration: &Configuration) -> Result<Client, Error> {
     match named(name, configuration) {
         // A client file that cannot be used is the more useful error than an unknown name.
-        Err(unknown @ Error::UnknownClient { .. }) => by_type(name, configuration).map_err(|_| unknown),
+        Err(Error::UnknownClient { name, near, looked }) => by_type(&name, configuration).map_err(|other| {
+            // What was meant may be a type.
+            let type_meant = if let Error::UnknownType { near, .. } = other { near } else { None };
+            Error::UnknownClient { near: near.or(type_meant), name, looked }
+        }),
         client => client,
     }
 }
@@ -175,7 +186,11 @@ mod tests {
     #[test]
     fn what_nobody_defines_is_unknown() {
         let configuration = Configuration::default();
-        assert!(matches!(by_type("nosuch", &configuration), Err(Error::UnknownType { .. })));
+        assert!(matches!(by_type("nosuch", &configuration), Err(Error::UnknownType { near: None, .. })));
+        assert!(matches!(by_type("sshsf", &configuration), Err(Error::UnknownType { near: Some(near), .. }) if near == "sshfs"));
+        assert!(matches!(named("quobyte", &configuration), Err(Error::UnknownClient { near: None, .. })));
+        assert!(matches!(named("glustefs", &configuration), Err(Error::UnknownClient { near: Some(near), .. }) if near == "glusterfs"));
+        assert!(matches!(either("fuse.sshsf", &configuration), Err(Error::UnknownClient { near: Some(near), .. }) if near == "fuse.sshfs"));
         assert!(matches!(named("../sshfs", &configuration), Err(Error::UnknownClient { .. })));
         let (_keep, mut slip) = with_files(&[]);
         slip.images = vec!["nsf=dir:/x".parse().unwrap()];

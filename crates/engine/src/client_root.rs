@@ -9,7 +9,7 @@ use shorefast_sandbox::launcher::launch::Root as Files;
 use shorefast_sandbox::{Container, Prepared};
 
 use crate::Host;
-use crate::error::{Diagnostics, Error};
+use crate::error::{Awaited, Diagnostics, Error};
 use crate::plan::{ClientPlan, Root};
 
 #[derive(Debug)]
@@ -56,9 +56,7 @@ fn obtain(image: &Reference, host: &Host, within: Option<Duration>) -> Result<Re
     std::thread::spawn(move || answer.send(store.obtain(&image, network)));
     match arrives.recv_timeout(within) {
         Ok(resolved) => resolved.map_err(Error::Image),
-        Err(_) => {
-            Err(Error::Deadline { seconds: within.as_secs(), waiting_for: "the image has not arrived", said: Diagnostics::default() })
-        }
+        Err(_) => Err(Error::Deadline { seconds: within.as_secs(), waiting_for: Awaited::Image, said: Diagnostics::default() }),
     }
 }
 

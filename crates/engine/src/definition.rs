@@ -2,6 +2,7 @@
 //! definition of the same name, then from the defaults. Hence two types: a [`Layer`], in which everything is optional, and the
 //! [`Definition`] that results.
 
+mod mistakes;
 mod services;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use shorefast_runtimes::Selector;
 use shorefast_sandbox::cgroup::Limits;
-use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, ProcessLimits, SecretForm, SourceAccess};
+use shorefast_sandbox::spec::{Capabilities, Content, DEFAULT_SCRATCH, File, ProcessLimits, SecretForm, SecretKind, SourceAccess};
 
 use crate::mode::Mode;
 
@@ -60,11 +61,13 @@ pub struct Definition {
     /// Exit statuses other than 0 with which the client ends when all is well.
     pub ends_with: Vec<i32>,
     pub env: BTreeMap<String, String>,
-    pub provide: BTreeMap<PathBuf, String>,
+    pub provide: BTreeMap<PathBuf, Provided>,
     /// By the path inside: files of the host that the client gets a copy of, if they are there.
     pub host_files: BTreeMap<PathBuf, PathBuf>,
     /// Files to which the client adds lines that its next mounts know.
     pub remember: Vec<PathBuf>,
+    /// A line that mounts something, with what has to be there before, for people.
+    pub example: Option<String>,
 }
 
 /// A definition as it is written.
@@ -103,10 +106,12 @@ pub struct Layer {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub provide: BTreeMap<PathBuf, String>,
+    pub provide: BTreeMap<PathBuf, Provided>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub host_files: BTreeMap<PathBuf, PathBuf>,
     pub remember: Option<Vec<PathBuf>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<String>,
 }
 
 /// How the client gets its secret: always in a separate file, never as an argument.
@@ -123,9 +128,52 @@ pub struct SecretWay {
     pub with_options: Vec<String>,
 }
 
+/// A small file: its content, or that with a mode.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Provided {
+    Text(String),
+    WithMode(ProvidedFile),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProvidedFile {
+    pub content: String,
+    /// Octal, such as "0700".
+    pub mode: String,
+}
+
+impl Provided {
+    pub fn content(&self) -> Content {
+        match self {
+            Self::Text(text) => Content::Text(text.clone()),
+            // The mode was checked with the definition.
+            Self::WithMode(file) => Content::TextWithMode(file.content.clone(), parse_mode(&file.mode).unwrap_or(0o600)),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Text(_) => Ok(()),
+            Self::WithMode(file) => parse_mode(&file.mode).map(drop),
+        }
+    }
+}
+
+/// Permissions only: no set-uid, set-gid or sticky bit.
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| format!("key `provide`: {text:?} is no mode: write \"0600\" or \"0700\""))
+}
+
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecretLayer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is: Option<SecretKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
     pub from_options: Option<Vec<String>>,
     pub to_option: Option<String>,
     pub to_file: Option<PathBuf>,
@@ -222,12 +270,14 @@ pub fn parse(text: &str) -> Result<Definition, String> {
 }
 
 impl Layer {
-    /// The error names line and key, and suggests the key that was probably meant.
+    /// The error names line and key of each mistake, and suggests the key that was probably meant.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| {
-            let shown = error.to_string().trim_end().to_owned();
-            nearest_key(error.message()).map_or_else(|| shown.clone(), |key| format!("{shown}\ndid you mean `{key}`?"))
-        })
+        // Whether something is missing cannot be said of what is left of a file.
+        let others = |rest: Self| {
+            let others = rest.complete().err().unwrap_or_default();
+            others.lines().filter(|line| !line.contains("`types`")).map(str::to_owned).collect()
+        };
+        mistakes::parse(text, others)
     }
 
     /// Merges this layer over `below`.
@@ -269,6 +319,7 @@ impl Layer {
             provide: below.provide.into_iter().chain(self.provide).collect(),
             host_files: below.host_files.into_iter().chain(self.host_files).collect(),
             remember: self.remember.or(below.remember),
+            example: self.example.or(below.example),
         }
     }
 
@@ -277,64 +328,74 @@ impl Layer {
         self.secret.as_ref().and_then(|secret| secret.from_options.as_deref()).unwrap_or_default()
     }
 
+    /// The error has a line for each mistake.
     pub fn complete(self) -> Result<Definition, String> {
+        let mut mistakes = Vec::new();
         let types = self.types.unwrap_or_default();
         if types.is_empty() {
-            return Err("key `types`: at least one filesystem type is needed".into());
+            mistakes.push("key `types`: at least one filesystem type is needed".to_owned());
         }
         let command = self.command.unwrap_or_else(default_command);
-        if command.first().is_none_or(|helper| helper.is_empty()) {
-            return Err("key `command`: at least the helper is needed".into());
-        }
-        if !command.iter().any(|word| word.contains("{target}")) {
-            return Err("key `command`: no word holds {target}, so nothing could be mounted".into());
-        }
+        check_command(&command, &mut mistakes);
         let mounts = self.mounts.unwrap_or(1);
         if mounts == 0 {
-            return Err("key `mounts`: at least 1 is needed".into());
+            mistakes.push("key `mounts`: at least 1 is needed".to_owned());
         }
-        self.provide.keys().try_for_each(|path| check_provided(path, "provide"))?;
         let remember = self.remember.unwrap_or_default();
-        remember.iter().try_for_each(|path| check_provided(path, "remember"))?;
-        self.host_files.keys().try_for_each(|path| check_provided(path, "host_files"))?;
-        if let Some(path) = self.host_files.values().find(|path| !path.is_absolute()) {
-            return Err(format!("key `host_files`: {path:?} is not an absolute path"));
-        }
+        mistakes.extend(self.provide.values().filter_map(|provided| provided.check().err()));
+        let provided = self.provide.keys().map(|path| check_provided(path, "provide"));
+        let remembered = remember.iter().map(|path| check_provided(path, "remember"));
+        let host_files = self.host_files.keys().map(|path| check_provided(path, "host_files"));
+        mistakes.extend(provided.chain(remembered).chain(host_files).filter_map(Result::err));
+        let relative = self.host_files.values().filter(|path| !path.is_absolute());
+        mistakes.extend(relative.map(|path| format!("key `host_files`: {path:?} is not an absolute path")));
         let kernel_types = self.kernel_types.unwrap_or_else(|| vec!["fuse".to_owned()]);
-        check_kernel_options(&kernel_types, &self.kernel_options)?;
-        let namespaces = self.namespaces.complete()?;
-        check_source_access(self.source_access, self.source.unwrap_or_default(), namespaces)?;
+        note(check_kernel_options(&kernel_types, &self.kernel_options), &mut mistakes);
+        let namespaces = note(self.namespaces.complete(), &mut mistakes);
+        if let Some(namespaces) = namespaces {
+            note(check_source_access(self.source_access, self.source.unwrap_or_default(), namespaces), &mut mistakes);
+        }
         if self.source_writes.is_some() && self.source.unwrap_or_default() != Source::Path {
-            return Err("key `source_writes`: needs source = \"path\", without which the client sees no files of the host".into());
+            let problem = "key `source_writes`: needs source = \"path\", without which the client sees no files of the host";
+            mistakes.push(problem.to_owned());
         }
         let of_limits = |problem| format!("key `limits`: {problem}");
+        let of_container = |error: shorefast_runtimes::Malformed| format!("key `container`: {error}");
+        let container = note(self.container.map(|text| text.parse()).transpose().map_err(of_container), &mut mistakes);
+        let services = self.services.unwrap_or_default().into_iter().map(Services::checked).collect::<Result<_, _>>();
+        let services = note(services, &mut mistakes);
+        let secret = note(self.secret.map(SecretLayer::complete).transpose(), &mut mistakes);
+        let limits = note(self.limits.limits().map_err(of_limits), &mut mistakes);
+        let scratch = self.limits.scratch.as_deref().map_or(Ok(DEFAULT_SCRATCH), parse_size).map_err(of_limits);
+        let scratch_bytes = note(scratch, &mut mistakes);
+        let (Some(namespaces), Some(container), Some(services), Some(secret), Some(limits), Some(scratch_bytes), []) =
+            (namespaces, container, services, secret, limits, scratch_bytes, mistakes.as_slice())
+        else {
+            return Err(mistakes.join("\n"));
+        };
         Ok(Definition {
             types,
             image: self.image,
-            container: self
-                .container
-                .map(|text| text.parse())
-                .transpose()
-                .map_err(|error: shorefast_runtimes::Malformed| format!("key `container`: {error}"))?,
+            container,
             mode: self.mode,
             command,
             arg0: self.arg0,
             kernel_types,
             kernel_options: self.kernel_options,
-            services: self.services.unwrap_or_default().into_iter().map(Services::checked).collect::<Result<_, _>>()?,
+            services,
             source: self.source.unwrap_or_default(),
             source_access: self.source_access.unwrap_or_default(),
             source_writes: self.source_writes,
             options: self.options.unwrap_or_default(),
             files: self.files.unwrap_or_default(),
-            secret: self.secret.map(SecretLayer::complete).transpose()?,
+            secret,
             group_option: self.group_option,
             guests: self.guests.unwrap_or_default(),
             namespaces,
             capabilities: self.capabilities.unwrap_or_default(),
-            limits: self.limits.limits().map_err(of_limits)?,
+            limits,
             process_limits: self.limits.process_limits(),
-            scratch_bytes: self.limits.scratch.as_deref().map_or(Ok(DEFAULT_SCRATCH), parse_size).map_err(of_limits)?,
+            scratch_bytes,
             mounts,
             daemon: self.daemon.unwrap_or_default(),
             on_exit: self.on_exit.unwrap_or_default(),
@@ -343,8 +404,32 @@ impl Layer {
             provide: self.provide,
             host_files: self.host_files,
             remember,
+            example: self.example,
         })
     }
+}
+
+impl Definition {
+    /// Not a mistake that keeps it from being used: what whoever wrote it probably did not mean.
+    pub fn doubts(&self) -> Vec<String> {
+        let takes_options = self.command.iter().any(|word| word.contains("{options}"));
+        let dropped = "key `command`: no word holds {options}, so the options of a mount would not reach the client";
+        if takes_options { Vec::new() } else { vec![dropped.to_owned()] }
+    }
+}
+
+/// The value, or its mistake among the others.
+fn note<T>(checked: Result<T, String>, mistakes: &mut Vec<String>) -> Option<T> {
+    checked.map_err(|problem| mistakes.push(problem)).ok()
+}
+
+fn check_command(command: &[String], mistakes: &mut Vec<String>) {
+    if command.first().is_none_or(|helper| helper.is_empty()) {
+        mistakes.push("key `command`: at least the helper is needed".to_owned());
+    } else if !command.iter().any(|word| word.contains("{target}")) {
+        mistakes.push("key `command`: no word holds {target}, so nothing could be mounted".to_owned());
+    }
+    mistakes.extend(command.iter().filter_map(|word| mistakes::unknown_place(word)).map(mistakes::about_place));
 }
 
 impl SecretLayer {
@@ -352,9 +437,14 @@ impl SecretLayer {
         if self.to_option.is_none() && self.to_file.is_none() {
             return Err("key `secret`: `to_option` or `to_file` is needed: it tells the client where the secret is".into());
         }
-        self.to_file.iter().try_for_each(|path| check_provided(path, "secret"))?;
+        self.to_file.iter().chain(&self.password_file).try_for_each(|path| check_provided(path, "secret"))?;
+        let kind = self.is.unwrap_or_default();
+        if self.password_file.is_some() && kind != SecretKind::Key {
+            return Err("key `secret`: `password_file` needs is = \"key\": it is where a password goes instead".into());
+        }
         let form = self.form.as_deref().unwrap_or(SecretForm::PLACE);
         let form = SecretForm::parse(form).ok_or_else(|| format!("key `secret`: `form` needs {} once", SecretForm::PLACE))?;
+        let form = SecretForm { kind, password_file: self.password_file, ..form };
         Ok(SecretWay {
             from_options: self.from_options.unwrap_or_default(),
             to_option: self.to_option,
@@ -459,14 +549,6 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{text:?} is no size: write 65536, 512M or 1G"))
 }
 
-/// In "unknown field `tpyes`, expected one of `types`, …", the expected key that is most similar.
-fn nearest_key(message: &str) -> Option<&str> {
-    let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
-    let unknown = quoted.next()?;
-    let alike = |known: &str| strsim::damerau_levenshtein(unknown, known);
-    quoted.min_by_key(|known| alike(known)).filter(|known| alike(known) <= 1 + unknown.len() / 3)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -517,6 +599,12 @@ mod tests {
             ("a service with a copy of anything", with_service[3].as_str(), "provide"),
             ("a secret without a place to go", "types = [\"a\"]\nsecret = { from_options = [\"password\"] }", "`to_option`"),
             ("a secret over the image's programs", "types = [\"a\"]\nsecret = { to_file = \"/usr/x\" }", "`secret`"),
+            ("a mode that is none", "types = [\"a\"]\nprovide = { \"/etc/x\" = { content = \"\", mode = \"4755\" } }", "is no mode"),
+            (
+                "a password for who wants no key",
+                "types = [\"a\"]\nsecret = { to_option = \"x\", password_file = \"/root/x\" }",
+                "`password_file`",
+            ),
             ("a form without a secret", "types = [\"a\"]\nsecret = { to_option = \"x\", form = \"y\" }", "{secret}"),
             ("a file that climbs", "types = [\"a\"]\nprovide = { \"/etc/../usr/x\" = \"\" }", "provide"),
         ];
@@ -526,6 +614,22 @@ mod tests {
         }
         let problem = parse("types = [\"a\"]\nzzzzzz = 1").unwrap_err();
         assert!(!problem.contains("did you mean"), "{problem}");
+    }
+
+    #[test]
+    fn all_mistakes_are_named_at_once() {
+        let text = "tpyes = [\"a\"]\nmounts = \"x\"\nlimits = { memroy = \"1G\", pids = 5 }\ncommand = [\"m\", \"{src}\", \"{target}\"]\n[namespaces]\nuser = \"mine\"\n";
+        let problem = Layer::parse(text).unwrap_err();
+        for part in ["line 1", "`types`?", "line 2", "line 3", "`memory`?", "{src}", "line 6", "`mine`"] {
+            assert!(problem.contains(part), "{part}: {problem}");
+        }
+    }
+
+    #[test]
+    fn one_mistake_is_one() {
+        let problem = Layer::parse("types = [\"a\"]\nmounst = 2\n").unwrap_err();
+        assert_eq!(problem.matches("TOML parse error").count(), 1, "{problem}");
+        assert!(Layer::parse("types = [\"a\"\nmounts = 2\n").is_err(), "what is no TOML is not corrected");
     }
 
     #[test]

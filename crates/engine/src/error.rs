@@ -29,10 +29,10 @@ pub enum Error {
     HostOutOfReach { kind: &'static str },
     #[error("no filesystem type given")]
     NoType,
-    #[error("no client definition lists the type {fstype:?}{}", looked(directory, looked_at))]
-    UnknownType { fstype: String, looked_at: Vec<PathBuf>, directory: PathBuf },
-    #[error("there is no client {name:?}{}", looked(directory, looked_at))]
-    UnknownClient { name: String, looked_at: Vec<PathBuf>, directory: PathBuf },
+    #[error("no client definition lists the type {fstype:?}{}{looked}", meant(near.as_deref()))]
+    UnknownType { fstype: String, near: Option<String>, looked: Box<Looked> },
+    #[error("there is no client {name:?}{}{looked}", meant(near.as_deref()))]
+    UnknownClient { name: String, near: Option<String>, looked: Box<Looked> },
     #[error("cannot read client definitions in {file:?}")]
     DefinitionUnreadable { file: PathBuf, source: std::io::Error },
     #[error("client definition {file:?} is wrong: {problem}")]
@@ -62,6 +62,8 @@ pub enum Error {
     NoSecretWay { client: String },
     #[error("client {client:?} reads one secret, and more were given")]
     TooManySecrets { client: String },
+    #[error("option {name:?} is a secret, and everybody can read a unit")]
+    SecretInUnit { name: String },
     #[error("client {client:?} knows no secret {name:?}; it knows {}", list(known))]
     UnknownSecret { client: String, name: String, known: Vec<String> },
     #[error("the value for {name:?} that comes with the secret of client {client:?} cannot be an option")]
@@ -82,6 +84,13 @@ pub enum Error {
     HostFile { path: PathBuf, source: std::io::Error },
     #[error("cannot get the image")]
     Image(#[from] image::Error),
+    /// Of a command that is about the store itself, and gets no image.
+    #[error(transparent)]
+    ImageStore(Box<image::Error>),
+    #[error("nothing is removed while it is in use: {}", users.join(", "))]
+    StillUsed { users: Vec<String> },
+    #[error("cannot remove {path:?}")]
+    Purge { path: PathBuf, source: std::io::Error },
     #[error("cannot run the client")]
     Sandbox(#[source] sandbox::Error),
     #[error("cannot broker the client's mount")]
@@ -100,7 +109,7 @@ pub enum Error {
     #[error("the client ended before its mount was complete{said}")]
     ClientEnded { said: Diagnostics },
     #[error("not done after {seconds} s: {waiting_for}{said}")]
-    Deadline { seconds: u64, waiting_for: &'static str, said: Diagnostics },
+    Deadline { seconds: u64, waiting_for: Awaited, said: Diagnostics },
     #[error("cannot run the service {name}: {problem}")]
     Service { name: String, problem: String },
     #[error("this mount needs services beside it: {problem}")]
@@ -137,6 +146,40 @@ pub enum Error {
     EndedBadly { path: PathBuf, status: WaitStatus, said: Diagnostics },
 }
 
+/// Where a client was looked for.
+#[derive(Debug)]
+pub struct Looked {
+    /// Client files.
+    pub at: Vec<PathBuf>,
+    /// Where a new one belongs.
+    pub directory: PathBuf,
+}
+
+/// What a mount was waiting for when its time was up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    Image,
+    /// mount(8), in mode host.
+    HostMount,
+    Server,
+    Mount,
+    Service,
+    HelperEnd,
+}
+
+impl std::fmt::Display for Awaited {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Image => "the image has not arrived",
+            Self::HostMount => "mount(8) has not ended",
+            Self::Server => "the server does not answer",
+            Self::Mount => "the client has not mounted yet",
+            Self::Service => "the client mounted but does not answer",
+            Self::HelperEnd => "the client mounted and serves, but its helper has not ended",
+        })
+    }
+}
+
 /// Output of the helper and refusals of the broker: part of the error, never logged elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
@@ -158,12 +201,18 @@ impl std::fmt::Display for Diagnostics {
     }
 }
 
-fn looked(directory: &std::path::Path, files: &[PathBuf]) -> String {
-    if files.is_empty() {
-        return format!(" (looked at the built-in ones; there are no client files in {})", directory.display());
+fn meant(near: Option<&str>) -> String {
+    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+}
+
+impl std::fmt::Display for Looked {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.at.is_empty() {
+            return write!(out, " (looked at the built-in ones; there are no client files in {})", self.directory.display());
+        }
+        let names: Vec<_> = self.at.iter().map(|file| file.display().to_string()).collect();
+        write!(out, " (looked at the built-in ones and {})", names.join(", "))
     }
-    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-    format!(" (looked at the built-in ones and {})", names.join(", "))
 }
 
 fn list(names: &[String]) -> String {

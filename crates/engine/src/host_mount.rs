@@ -14,7 +14,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
-use crate::error::{Diagnostics, Error};
+use crate::error::{Awaited, Diagnostics, Error};
 use crate::host_helper::{self, Helper};
 use crate::mode::Place;
 use crate::options;
@@ -113,7 +113,7 @@ pub fn run(plan: &HostPlan) -> Result<(), Error> {
     match ended {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(Error::HostMount { code: status.code(), why: plan.why.clone(), said: said(&mut output) }),
-        None => Err(Error::Deadline { seconds: plan.timeout.as_secs(), waiting_for: "mount(8) has not ended", said: said(&mut output) }),
+        None => Err(Error::Deadline { seconds: plan.timeout.as_secs(), waiting_for: Awaited::HostMount, said: said(&mut output) }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! In: records. Out: which images are in use by mounts, which the image store cannot know.
 
-use shorefast_image::store::{Collected, Users};
+use shorefast_image::store::{Collected, Extent, Users};
 use shorefast_image::{Digest, Store};
 
 use crate::error::Error;
@@ -33,10 +33,23 @@ pub fn users(records: &Records) -> Result<Users, Error> {
     Ok(users)
 }
 
-pub fn remove(store: &Store, records: &Records, name: &str) -> Result<(), Error> {
-    store.remove(name, || users(records))
+/// For commands that are about the store, and get no image.
+pub fn about_the_store_itself(error: shorefast_image::Error) -> Error {
+    Error::ImageStore(Box::new(error))
 }
 
-pub fn collect(store: &Store, records: &Records) -> Result<Collected, Error> {
-    store.collect(|| users(records))
+/// No image was to be got.
+pub(crate) fn about_the_store(error: Error) -> Error {
+    match error {
+        Error::Image(error) => about_the_store_itself(error),
+        other => other,
+    }
+}
+
+pub fn remove(store: &Store, records: &Records, name: &str) -> Result<(), Error> {
+    store.remove(name, || users(records)).map_err(about_the_store)
+}
+
+pub fn collect(store: &Store, records: &Records, extent: Extent) -> Result<Collected, Error> {
+    store.collect(extent, || users(records)).map_err(about_the_store)
 }

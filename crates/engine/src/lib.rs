@@ -3,6 +3,7 @@
 //! Start reading at [`mount`]: it shows the whole sequence on one page. Nothing after [`plan`] reads configuration, environment or the
 //! network. Synchronous throughout: no cancelled task can leave a mount half made.
 
+pub mod purge;
 pub mod enter_host;
 pub mod mount;
 pub mod start;

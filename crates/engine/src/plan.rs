@@ -12,7 +12,7 @@ use std::time::Duration;
 use shorefast_broker::Policy;
 use shorefast_broker::policy::{Owner, ServiceUse, Start};
 use shorefast_broker::rules::{Asked, Extra};
-use shorefast_image::Reference;
+use shorefast_image::{Reference, nearest};
 use shorefast_runtimes::{Malformed, Selector};
 use shorefast_sandbox::Spec;
 use shorefast_sandbox::cgroup::Limits;
@@ -176,6 +176,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
     let fstype = request.fstype.clone().unwrap_or_else(|| definition.types[0].clone());
     let root = root(request, &name, &definition, choice.place)?;
     let mut asked = options::parse(&request.options)?;
+    let secret = secret::take_named(&mut asked.items, request, &name)?;
     if request.author == RequestAuthor::Guest {
         guest::check(&asked, &name, &definition)?;
         asked.flags |= libc::MS_NOSUID | libc::MS_NODEV;
@@ -187,7 +188,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
     let (items, mut files) = hand_over_files(options.items, &definition);
     files.extend(named_files);
     let items = items.into_iter().chain(named).collect();
-    let (mut items, secrets) = secret::hand_over(items, request.secret.as_deref(), &definition).map_err(|problem| problem.of(&name))?;
+    let (mut items, secrets) = secret::hand_over(items, secret.as_deref(), &definition).map_err(|problem| problem.of(&name))?;
     files.extend(secrets);
     if choice.place == Place::Chroot {
         // In mode chroot the client builds the superblock, so it needs these flags as options.
@@ -299,7 +300,7 @@ fn group_option(request: &Request, client: &str, definition: &Definition) -> Res
 
 /// Files that the definition provides, and host files that a client needs to find servers.
 fn provided_files(definition: &Definition, request: &Request) -> impl Iterator<Item = File> {
-    let provide = definition.provide.iter().map(|(path, text)| File { inside: path.clone(), content: Content::Text(text.clone()) });
+    let provide = definition.provide.iter().map(|(path, provided)| File { inside: path.clone(), content: provided.content() });
     let provided = |path: &str| definition.provide.contains_key(Path::new(path));
     let from = |path: &str| request.name_servers.clone().filter(|_| path == NAME_SERVERS).unwrap_or_else(|| path.into());
     let of_host = HOST_FILES.iter().filter(move |path| !provided(path));
@@ -417,6 +418,23 @@ fn fill(word: &str, values: &Values<'_>) -> OsString {
 }
 
 impl ClientPlan {
+    /// Options of the caller that look like one that the definition has a use for, and are none: each with the one that was probably meant.
+    /// Clients have options of their own, so this is no error; it may explain one.
+    pub fn doubtful_options(&self) -> Vec<(String, String)> {
+        let definition = &self.recipe.definition;
+        let way = definition.secret.iter();
+        let of_secret =
+            way.flat_map(|way| way.from_options.iter().flatten().chain(way.with_options.iter().flatten()).chain(&way.to_option));
+        let known: Vec<&str> =
+            definition.files.iter().flatten().chain(of_secret).chain(&definition.group_option).map(String::as_str).collect();
+        let given = options::names(&self.recipe.request.options).unwrap_or_default();
+        let meant = |name: String| {
+            let near = nearest(&name, known.iter().copied()).filter(|near| *near != name && name.len() > 3)?.to_owned();
+            Some((name, near))
+        };
+        given.into_iter().filter_map(meant).collect()
+    }
+
     /// For comparison with an existing mount.
     pub fn fingerprint(&self) -> Fingerprint {
         self.recipe.fingerprint(&self.fstype, &self.root.to_string())

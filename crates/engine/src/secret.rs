@@ -9,6 +9,7 @@ use shorefast_sandbox::spec::{self, Content, File, Hidden, Secret, SecretForm};
 use crate::definition::{Definition, SecretWay};
 use crate::error::Error;
 use crate::options::Item;
+use crate::request::{Author, Request};
 
 /// Why a secret cannot be handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,23 @@ impl Problem {
             Self::NoWay => Error::NoSecretWay { client },
             Self::TooMany => Error::TooManySecrets { client },
         }
+    }
+}
+
+/// The option by which fstab, units and others who have no flags name the file that holds the secret.
+pub const OPTION: &str = "shorefast-secret";
+
+/// Takes that option out, and returns the file that holds the secret: the option's or the request's.
+pub fn take_named(items: &mut Vec<Item>, request: &Request, client: &str) -> Result<Option<PathBuf>, Error> {
+    let (named, others): (Vec<_>, Vec<_>) = std::mem::take(items).into_iter().partition(|item| item.name == OPTION);
+    *items = others;
+    if request.author == Author::Guest && !named.is_empty() {
+        return Err(Error::NotForGuests { what: format!("option {OPTION:?} names a file of the host") });
+    }
+    let mut files = named.into_iter().filter_map(|item| item.value).map(PathBuf::from).chain(request.secret.clone());
+    match (files.next(), files.next()) {
+        (Some(_), Some(_)) => Err(Problem::TooMany.of(client)),
+        (file, _) => Ok(file),
     }
 }
 

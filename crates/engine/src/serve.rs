@@ -13,7 +13,7 @@ use shorefast_sys as sys;
 use sys::bounded_call::Pending;
 
 use crate::definition::{Daemon, Services};
-use crate::error::{Diagnostics, Error};
+use crate::error::{Awaited, Diagnostics, Error};
 use crate::kill_point::{self, Point};
 use crate::last_words;
 use crate::mount_source::MountSource;
@@ -92,7 +92,7 @@ enum Failure {
     NothingMounted,
     NotServing(std::io::Error),
     Ended,
-    Deadline { allowed: Duration, waiting_for: &'static str },
+    Deadline { allowed: Duration, waiting_for: Awaited },
     Other(Error),
 }
 
@@ -210,15 +210,15 @@ impl Progress {
         }
     }
 
-    fn waiting_for(&self, maker: &MountSource<'_>) -> &'static str {
+    fn waiting_for(&self, maker: &MountSource<'_>) -> Awaited {
         if maker.met_silence() {
-            "the server does not answer"
+            Awaited::Server
         } else if maker.mounted().is_none() {
-            "the client has not mounted yet"
+            Awaited::Mount
         } else if self.serves {
-            "the client mounted and serves, but its helper has not ended"
+            Awaited::HelperEnd
         } else {
-            "the client mounted but does not answer"
+            Awaited::Service
         }
     }
 }

@@ -39,8 +39,8 @@ pub enum Error {
     Package { package: String, source: layers::Error },
     #[error("the image {reference} is not here")]
     Absent { reference: String },
-    #[error("there is no image {name:?} in the store")]
-    Unknown { name: String },
+    #[error("there is no image {name:?} in the store{}", near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
+    Unknown { name: String, near: Option<String> },
     #[error("the image {name:?} is in use by {}", list(users))]
     InUse { name: String, users: Vec<String> },
     #[error("cannot use the image store {path:?}")]
@@ -54,7 +54,7 @@ impl Error {
             Self::Export { .. } if self.is_full() => "free some space there, or choose another place",
             _ if self.is_full() => "free some space, or choose another place with --root",
             Self::Reference { .. } => {
-                "use NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, tar:FILE, dir:DIR, or packages:debian/SUITE?NAME,…"
+                "an image is NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE, docker-archive:FILE, tar:FILE, dir:DIR, or packages:debian/SUITE?NAME,…"
             }
             Self::NotARoot { .. } => "an image is a whole root filesystem, for example made by mmdebstrap or `podman export`",
             Self::NoSuchTag { .. } => "name one of them after the path, separated by a colon",
@@ -70,7 +70,7 @@ impl Error {
             },
             Self::Absent { reference } => {
                 return Some(format!(
-                    "`shorefast image pull {reference}` gets it, `shorefast image import FILE {reference}` takes it from a file"
+                    "`shorefast image pull '{reference}'` gets it; without a network, `shorefast image import oci-archive:FILE '{reference}'` takes it from a file (docs/IMAGES.md)"
                 ));
             }
             Self::Registry { source, .. } | Self::Push { source, .. } => source.hint()?,

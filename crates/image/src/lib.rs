@@ -19,10 +19,12 @@ pub mod stream;
 pub mod compression;
 pub mod manifest;
 pub mod digest;
+pub mod nearest;
 
 pub use digest::Digest;
 pub use error::Error;
 pub use layers::Limits;
+pub use nearest::nearest;
 pub use reference::Reference;
 pub use shorefast_net::{Progress, Silent, Task};
 pub use store::Store;

@@ -51,7 +51,7 @@ impl FromStr for Reference {
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = |problem| Error::Reference { text: text.to_owned(), problem };
         if let Some(name) = text.strip_prefix("docker://") {
-            return registry_name(name).map(Self::Registry).ok_or_else(|| wrong("docker:// is not followed by the name of an image"));
+            return registry_name(name).map(Self::Registry).map_err(wrong);
         }
         let path = |path: &str| match path {
             "" => Err(wrong("it names no path")),
@@ -72,16 +72,22 @@ impl FromStr for Reference {
             Some(("docker-archive", rest)) => tagged(rest).map(|(path, tag)| Self::DockerArchive { path, tag }),
             Some(("packages", "")) => Err(wrong("it names no packages")),
             Some(("packages", rest)) => Ok(Self::Packages(rest.to_owned())),
-            _ => registry_name(text).map(Self::Registry).ok_or_else(|| wrong("it is not the name of an image and has no known scheme")),
+            _ => registry_name(text).map(Self::Registry).map_err(wrong),
         }
     }
 }
 
-/// `[HOST[:PORT]/]PATH[:TAG][@sha256:…]`
-fn registry_name(text: &str) -> Option<RegistryName> {
+/// `[HOST[:PORT]/]PATH[:TAG][@sha256:…]`. The error is the rest of a sentence about it.
+fn registry_name(text: &str) -> Result<RegistryName, &'static str> {
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    if text.starts_with(['/', '.']) {
+        return Err("a path needs a word before it that says what it is, such as oci-archive: or tar:");
+    }
     let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
     if digest.is_some_and(|digest| digest.parse::<crate::digest::Digest>().is_err()) {
-        return None;
+        return Err("its digest is not sha256: and 64 hexadecimal digits");
     }
     let (path, tag) = match name.rsplit_once(':') {
         Some((path, tag)) if !tag.contains('/') => (path, Some(tag)),
@@ -93,15 +99,22 @@ fn registry_name(text: &str) -> Option<RegistryName> {
     };
     let is_tag = |tag: &str| tag.len() <= 128 && tag.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c)) && !tag.is_empty();
     let parts: Vec<_> = path.split('/').collect();
-    let is_part = |(number, part): (usize, &&str)| match number {
-        0 if parts.len() > 1 => {
-            let (host, port) = part.rsplit_once(':').unwrap_or((part, "0"));
-            is_word(host, &['.', '-', '_']) && port.parse::<u16>().is_ok()
-        }
-        _ => is_word(part, &['.', '-', '_']) && !part.contains(|character: char| character.is_ascii_uppercase()),
+    let is_host = |part: &str| {
+        let (host, port) = part.rsplit_once(':').unwrap_or((part, "0"));
+        is_word(host, &['.', '-', '_']) && port.parse::<u16>().is_ok()
     };
-    let fits = text.len() <= 512 && tag.is_none_or(is_tag) && parts.iter().enumerate().all(is_part);
-    fits.then(|| RegistryName(text.to_owned()))
+    let is_part =
+        |(number, part): (usize, &&str)| if number == 0 && parts.len() > 1 { is_host(part) } else { is_word(part, &['.', '-', '_']) };
+    if text.len() > 512 || !parts.iter().enumerate().all(is_part) {
+        return Err("it is not the name of an image and has no known scheme");
+    }
+    if parts.iter().skip(usize::from(parts.len() > 1)).any(|part| part.contains(|character: char| character.is_ascii_uppercase())) {
+        return Err("names of images have no capital letters");
+    }
+    if !tag.is_none_or(is_tag) {
+        return Err("its tag has other characters than letters, digits, _, . and -, or none, or more than 128");
+    }
+    Ok(RegistryName(text.to_owned()))
 }
 
 impl fmt::Display for Reference {
@@ -180,6 +193,25 @@ mod tests {
             ".a",
         ] {
             assert!(text.parse::<Reference>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_it_is_said() {
+        let rows = [
+            ("a@sha256:12", "64 hexadecimal digits"),
+            ("docker://a@sha512:12", "64 hexadecimal digits"),
+            ("Upper", "capital letters"),
+            ("a:b:c", "no known scheme"),
+            ("a:", "tag"),
+            ("zip:/x", "no known scheme"),
+            ("./client.tar", "oci-archive:"),
+            ("/srv/client.tar", "oci-archive:"),
+            ("docker://", "empty"),
+        ];
+        for (text, part) in rows {
+            let error = text.parse::<Reference>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
         }
     }
 }

@@ -16,7 +16,7 @@ mod current;
 mod given;
 mod names;
 mod removal;
-mod discard;
+pub mod discard;
 mod lock;
 
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub use crate::store::current::{Change, Newest};
 pub use crate::store::lock::Held;
 use crate::store::lock::Work;
 use crate::store::names::{Names, Pointer};
-pub use crate::store::removal::{Collected, Users};
+pub use crate::store::removal::{Collected, Extent, Users};
 
 /// The image store below one directory.
 #[derive(Clone, Debug)]
@@ -172,7 +172,7 @@ impl Store {
     pub fn inspect(&self, digest: Digest) -> Result<Image, Error> {
         let path = self.description(digest);
         let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Error::Unknown { name: digest.to_string() }),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Error::Unknown { name: digest.to_string(), near: None }),
             bytes => bytes.map_err(|error| self.error(error))?,
         };
         serde_json::from_slice(&bytes).map_err(|error| self.error(error.into()))

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use layout::Layout;
-use shorefast_image::store::{Network, Users};
+use shorefast_image::store::{Extent, Network, Users};
 use shorefast_image::{Digest, Error, Reference, Store};
 use tarball::{archive, file};
 
@@ -112,7 +112,7 @@ fn an_archive_that_changes_is_another_image_and_one_that_goes_stays() {
     assert_eq!(content(&store, &tar(home.path(), "a.tar", "newer")), "newer");
     fs::remove_file(home.path().join("a.tar")).unwrap();
     assert_eq!(content(&store, &reference), "newer");
-    assert_eq!(store.collect(nobody).unwrap().images.len(), 1, "the old one has no name any more");
+    assert_eq!(store.collect(Extent::Unnamed, nobody).unwrap().images.len(), 1, "the old one has no name any more");
     assert_eq!(content(&store, &reference), "newer");
 }
 
@@ -129,8 +129,8 @@ fn an_image_in_use_is_neither_removed_nor_collected() {
     store.pull(&tar(home.path(), "a.tar", "old"), Some(&"tools:2".parse().unwrap())).unwrap();
     store.remove("tools", used).unwrap();
     store.pull(&tar(home.path(), "a.tar", "new"), Some(&"tools:2".parse().unwrap())).unwrap();
-    assert_eq!(store.collect(used).unwrap().images, [] as [Digest; 0]);
-    assert_eq!(store.collect(nobody).unwrap().images, [digest]);
+    assert_eq!(store.collect(Extent::Unnamed, used).unwrap().images, [] as [Digest; 0]);
+    assert_eq!(store.collect(Extent::Unnamed, nobody).unwrap().images, [digest]);
     assert!(matches!(store.remove("nothing", nobody), Err(Error::Unknown { .. })));
     assert!(matches!(store.remove(&digest.to_string(), nobody), Err(Error::Unknown { .. })));
 }
@@ -170,7 +170,7 @@ fn what_killed_processes_left_is_removed_and_what_live_ones_do_is_not() {
     fs::write(home.path().join("store/names/.new-1-1"), "").unwrap();
     let live = fs::File::create(rootfs.join("live.lock")).unwrap();
     live.lock().unwrap();
-    assert_eq!(store.collect(nobody).unwrap().leftovers, 1);
+    assert_eq!(store.collect(Extent::Unnamed, nobody).unwrap().leftovers, 1);
     assert!(rootfs.join("live.part").exists());
     for path in ["rootfs/dead.part", "rootfs/dead.lock", "rootfs/gone.gone", "names/.new-1-1"] {
         assert!(!home.path().join("store").join(path).exists(), "{path}");
@@ -208,7 +208,7 @@ fn an_annex_comes_and_goes_with_its_image() {
     let orphan = annex.with_file_name(format!("{}.annex", "0".repeat(64)));
     fs::create_dir(&orphan).unwrap();
     drop(again.held);
-    store.collect(nobody).unwrap();
+    store.collect(Extent::Unnamed, nobody).unwrap();
     assert!(!orphan.exists());
     assert!(annex.join("made").exists(), "its image is there");
 }

@@ -24,7 +24,7 @@ pub enum Error {
     Manifest { path: PathBuf, source: serde_json::Error },
     #[error("nothing is installed{}", reasons(.looked))]
     NotInstalled { looked: Vec<(PathBuf, String)> },
-    #[error("not removed: {}", list(.paths))]
+    #[error("uninstalled, but {} changed since and is left", list(.paths))]
     Left { paths: Vec<PathBuf> },
 }
 
@@ -46,7 +46,7 @@ impl Error {
                 "control characters, and spaces or backslashes at an end, do not go into units: call `shorefast mount` from a script"
             }
             Self::NotInstalled { .. } => "say where: --to DIR",
-            Self::Left { .. } => "these were changed since, or hold what is not ours: look at them, and remove them by hand",
+            Self::Left { .. } => "look at it, and remove it by hand if it is not needed",
             Self::File { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => "run it as root",
             Self::File { .. } | Self::Manifest { .. } => return None,
         };

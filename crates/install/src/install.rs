@@ -100,6 +100,7 @@ mod tests {
             systemd: Systemd::Units,
             csi: Csi::Nothing,
             definitions: None,
+            manual: Vec::new(),
         }
     }
 

@@ -17,6 +17,9 @@ pub const HELPERS: &str = "/sbin";
 /// Where people's shells look for programs.
 const COMMANDS: &str = "/usr/local/bin";
 
+/// Where people's shells and man(1) look for what administrators install.
+pub const MANUAL: &str = "/usr/local/share";
+
 pub const UNITS: &str = "/etc/systemd/system";
 
 /// The directory that was asked for, or the one that we are in already, or the first that is fit.

@@ -27,8 +27,17 @@ pub fn plan(host: &HostRoot, asked: Option<&Path>) -> Result<Plan, Error> {
 }
 
 impl Plan {
-    pub fn lines(&self) -> Vec<String> {
-        decide::removal_order(self.manifest.items.keys()).into_iter().map(|path| decide::describe_removal(path)).collect()
+    /// A line per path: removed, or left because it is no longer as we made it.
+    pub fn lines(&self, host: &HostRoot) -> Result<Vec<String>, Error> {
+        let mut lines = Vec::new();
+        for path in decide::removal_order(self.manifest.items.keys()) {
+            match host.find(path)? {
+                Found::Nothing => {}
+                found if decide::is_ours(&found, &self.manifest.items[path]) => lines.push(decide::describe_removal(path)),
+                _ => lines.push(format!("leave    {} (changed since it was installed)", path.display())),
+            }
+        }
+        Ok(lines)
     }
 
     /// Goes on after what cannot be removed, and says so in the end.

@@ -19,6 +19,8 @@ pub struct Wish {
     pub systemd: Systemd,
     pub csi: Csi,
     pub definitions: Option<Definitions>,
+    /// Man pages and completions, for people: below /usr/local/share.
+    pub manual: Vec<(PathBuf, &'static [u8])>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +107,11 @@ impl Wish {
             items.push(Item { path: path.clone(), content: Content::File { bytes: unit.text.into_bytes(), mode: 0o644 } });
             items.push(Item { path: wants.join(unit.name), content: Content::Link { to: path } });
         }
+        for (path, bytes) in &self.manual {
+            let path = Path::new(place::MANUAL).join(path);
+            items.extend(path.parent().map(directories).unwrap_or_default());
+            items.push(Item { path, content: Content::File { bytes: bytes.to_vec(), mode: 0o644 } });
+        }
         if let Some(Definitions { directory, files }) = &self.definitions {
             items.extend(directories(directory));
             let file = |(name, bytes): &(String, Vec<u8>)| Item {
@@ -153,6 +160,7 @@ mod tests {
             systemd: Systemd::Nothing,
             csi: Csi::Nothing,
             definitions: None,
+            manual: Vec::new(),
         }
     }
 
@@ -173,6 +181,9 @@ mod tests {
         assert_eq!(with(&|wish| wish.kubelet = Kubelet::Mounter), mounter);
         assert_eq!(with(&|wish| wish.helpers = vec!["nfs".into()]), ["/sbin/mount.nfs", "/sbin/umount.nfs"]);
         assert_eq!(with(&|wish| wish.command = Some("/usr/local/bin/shorefast".into())), ["/usr/local/bin/shorefast"]);
+        let manual = ["man", "man/man1", "man/man1/x.1"].map(|name| format!("/usr/local/share/{name}"));
+        let page = vec![("man/man1/x.1".into(), &b"x"[..])];
+        assert_eq!(with(&|wish| wish.manual = page.clone()).split_off(3), manual);
         let files = vec![("a.toml".to_owned(), Vec::new())];
         let definitions = Definitions { directory: "/etc/shorefast".into(), files };
         assert_eq!(with(&|wish| wish.definitions = Some(definitions.clone())), ["/etc", "/etc/shorefast", "/etc/shorefast/a.toml"]);

@@ -20,6 +20,8 @@ pub enum Error {
     Fill(#[source] sys::Error),
     #[error("the secret{} is more than one line", path.as_ref().map(|path| format!(" in {path:?}")).unwrap_or_default())]
     SecretLines { path: Option<PathBuf> },
+    #[error("the secret{} is {found}, and the client wants {wanted}", path.as_ref().map(|path| format!(" in {path:?}")).unwrap_or_default())]
+    SecretKind { path: Option<PathBuf>, found: &'static str, wanted: &'static str },
     #[error("cannot limit the client's resources in {path:?}")]
     Limit { path: PathBuf, source: std::io::Error },
     #[error("the container ended (its first process was {pid})")]

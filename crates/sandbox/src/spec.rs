@@ -179,6 +179,8 @@ pub struct File {
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
     Text(String),
+    /// The same with another mode than 0600, such as a program.
+    TextWithMode(String, u32),
     /// Copied at launch, so that a plan never contains a secret.
     Host(PathBuf),
     /// Copied if it exists.
@@ -231,6 +233,28 @@ impl Serialize for Hidden {
 pub struct SecretForm {
     pub before: String,
     pub after: String,
+    pub kind: SecretKind,
+    /// Where a password goes if the client can do with one, although it wants a key.
+    pub password_file: Option<PathBuf>,
+}
+
+/// What a client's secret is. Judged by its content, when it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SecretKind {
+    #[default]
+    Any,
+    /// A private key, as ssh and TLS write them.
+    Key,
+    Password,
+}
+
+/// What a secret turned out to be.
+pub fn is_private_key(secret: &[u8]) -> bool {
+    const BEGIN: &[u8] = b"-----BEGIN ";
+    const PUTTY: &[u8] = b"PuTTY-User-Key-File-";
+    let start = secret.trim_ascii_start();
+    start.starts_with(BEGIN) || start.starts_with(PUTTY)
 }
 
 impl SecretForm {
@@ -239,7 +263,8 @@ impl SecretForm {
     /// `None`: the text does not contain the placeholder exactly once.
     pub fn parse(text: &str) -> Option<Self> {
         let (before, after) = text.split_once(Self::PLACE)?;
-        (!after.contains(Self::PLACE)).then(|| Self { before: before.to_owned(), after: after.to_owned() })
+        let form = || Self { before: before.to_owned(), after: after.to_owned(), ..Self::default() };
+        (!after.contains(Self::PLACE)).then(form)
     }
 
     /// Without surrounding text the secret is passed unchanged. Otherwise it must be a single line: a second line would

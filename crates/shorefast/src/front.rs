@@ -1,14 +1,15 @@
 //! Protocols in, requests out. Nothing is decided here.
 
 pub mod internal;
+pub mod complete;
 pub mod cli;
 pub mod client;
 pub mod client_new;
 pub mod conformance;
 pub mod demo;
 pub mod doctor;
-pub mod image;
 pub mod install;
+pub mod image;
 pub mod build;
 pub mod outdated;
 pub mod serve;
@@ -18,6 +19,8 @@ pub mod umount_helper;
 pub mod mount_unit;
 pub mod mount_words;
 pub mod words;
+pub mod candidates;
+pub mod examples;
 pub mod common_words;
 pub mod spelling;
 pub mod timeout;

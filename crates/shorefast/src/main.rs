@@ -55,7 +55,10 @@ fn work() -> ExitCode {
         // Before clap: internal child processes, which should start fast and are not part of the interface.
         CalledAs::Shorefast => match front::internal::dispatch(&arguments) {
             Some(code) => code,
-            None => front::cli::run(arguments).unwrap_or_else(|error| report::failure(&error)),
+            None => match front::complete::answer(&arguments) {
+                Some(code) => code,
+                None => front::cli::run(arguments).unwrap_or_else(|error| report::failure(&error)),
+            },
         },
     }
 }

@@ -4,7 +4,7 @@ use shorefast_broker as broker;
 use shorefast_sandbox as sandbox;
 use shorefast_sys as sys;
 
-use crate::error::{Diagnostics, Error};
+use crate::error::{Awaited, Diagnostics, Error};
 
 const MODULES_LOCKED: &str =
     "kernel.modules_disabled=1 forbids loading its module until the next boot: load it before that is set (/etc/modules-load.d)";
@@ -13,7 +13,7 @@ impl Error {
     /// One line of advice for the user.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::NotRoot => "run it as root; `shorefast mount --dry-run` shows the plan without root",
+            Self::NotRoot => "run it as root; only the client needs no rights. `shorefast mount --dry-run` shows the plan without root",
             Self::HostProc { .. } => {
                 "--host-proc and HOSTPROCPATH name the host's /proc as the container sees it; the container must be privileged"
             }
@@ -21,10 +21,10 @@ impl Error {
                 "what it starts would end with the container: give it the host's processes (--pid=host, hostPID: true) and no user namespace"
             }
             Self::NoType => "say -t TYPE, or --client or --client-file",
-            Self::UnknownType { directory, .. } | Self::UnknownClient { directory, .. } => {
+            Self::UnknownType { looked, .. } | Self::UnknownClient { looked, .. } => {
                 return Some(format!(
                     "`shorefast client list` shows all; put a client file into {}, or name one with --client-file",
-                    directory.display()
+                    looked.directory.display()
                 ));
             }
             Self::Definition { .. } | Self::LastGoodInForce { .. } => "docs/CLIENTS.md lists the keys",
@@ -61,10 +61,12 @@ impl Error {
                 "leave fsGroup out, or add group_option = \"…\" to its definition if it has such an option (docs/CLIENTS.md)"
             }
             Self::NotForGuests { .. } => "an administrator can offer it as a PersistentVolume or StorageClass (docs/CSI.md)",
+            Self::SecretInUnit { .. } => "put it into a file that only root can read, and name that: -o shorefast-secret=FILE",
             Self::TooManySecrets { .. } => "give it once: with --secret-file, or as an option",
             Self::Sandbox(sandbox::Error::SecretLines { .. }) => {
                 "the file must hold only the secret, such as a password, with or without a trailing newline"
             }
+            Self::Sandbox(sandbox::Error::SecretKind { .. }) => "`shorefast client show` says what its secret is (docs/CLIENTS.md#secrets)",
             Self::Target { source, .. } => match source.errno() {
                 rustix::io::Errno::NOENT => "create the directory first",
                 rustix::io::Errno::NOTDIR => "the target must be a directory",
@@ -85,6 +87,8 @@ impl Error {
                 "what is written to the mount would be lost: mount it with -o ro, or see source_access in docs/CLIENTS.md"
             }
             Self::Image(error) => return error.hint(),
+            Self::ImageStore(error) => return error.hint(),
+            Self::StillUsed { .. } => "unmount first: `shorefast list` shows what is mounted",
             Self::Sandbox(sandbox::Error::Execute(_)) => {
                 "is the helper in the image or container? the first word of `command` is looked up on its PATH"
             }
@@ -95,6 +99,12 @@ impl Error {
             }
             Self::Sandbox(sandbox::Error::Limit { .. }) => "limits need a mounted cgroup hierarchy with that controller",
             Self::Helper { said, .. } | Self::NothingMounted { said } => said.hint(),
+            Self::Deadline { waiting_for: Awaited::HelperEnd, .. } => {
+                "a helper that serves in the foreground needs daemon = \"foreground\" in its definition, or another command (docs/CLIENTS.md)"
+            }
+            Self::Deadline { waiting_for: Awaited::Image, .. } => {
+                "`shorefast image pull` gets it ahead of the mount; --image-timeout changes the limit"
+            }
             Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",
             Self::NoServices { otherwise, .. } | Self::NoHostFile { otherwise, .. } => return otherwise.clone(),
             Self::NotServing { .. } | Self::ClientEnded { .. } => {
@@ -139,6 +149,8 @@ impl Diagnostics {
             "this kernel lacks the filesystem: load its module or use another kernel"
         } else if by(broker::Rule::Count) {
             "if the client is meant to mount more than once, set mounts in its definition"
+        } else if self.helper.iter().any(|line| line.contains("fuse")) && sys::fuse::open().is_err() {
+            "this host does not let anybody open FUSE, which the client needs: `shorefast doctor` says what to do"
         } else if !sys::sysctl::has_user_namespaces() {
             "this host has no user namespaces, so the client ran as an ordinary user, which some refuse: sysctl user.max_user_namespaces=15000"
         } else {

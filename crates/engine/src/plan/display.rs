@@ -95,7 +95,7 @@ fn redact_word(word: &OsStr, shown: &OsStr) -> OsString {
 
 fn file_json(file: &File) -> Value {
     let (kind, path) = match &file.content {
-        Content::Text(_) => ("text", None),
+        Content::Text(_) | Content::TextWithMode(..) => ("text", None),
         Content::Host(path) => ("copy", Some(path)),
         Content::HostIfThere(path) => ("copy-if-there", Some(path)),
         Content::Secret { secret: Secret::Host(path), .. } => ("secret", Some(path)),

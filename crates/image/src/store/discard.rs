@@ -1,7 +1,7 @@
 //! Removes a directory with everything in it, however deep a hostile image made it.
 //!
-//! Only called for directories of the store that are no longer reachable by an image's name. Nothing is mounted there; nevertheless, it
-//! stops at another filesystem.
+//! Only called for directories of the store that are no longer reachable by an image's name, and for what an uninstallation removes. Nothing is
+//! mounted there; nevertheless, it stops at another filesystem.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 const DEPTH: usize = 64;
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-pub(crate) fn directory(path: &Path) -> io::Result<()> {
+pub fn directory(path: &Path) -> io::Result<()> {
     let top = match rustix::fs::openat(CWD, path, FLAGS, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
         top => top?,

@@ -8,12 +8,21 @@ use serde::Serialize;
 
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::nearest::nearest;
 use crate::reference::Reference;
 use crate::store::lock::{self, Work};
 use crate::store::{Store, discard};
 
 /// Which images live mounts use, and which mounts: known to the caller, not to the store.
 pub type Users = BTreeMap<Digest, Vec<String>>;
+
+/// Which unused images a collection removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    Unnamed,
+    /// Those that have a name, too.
+    All,
+}
 
 /// What a collection removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,7 +37,6 @@ pub struct Collected {
 impl Store {
     /// Finds an image by reference, by digest, or by the first digits of one.
     pub fn named(&self, text: &str) -> Result<Digest, Error> {
-        let unknown = || Error::Unknown { name: text.to_owned() };
         let names = self.names().all().map_err(|error| self.error(error))?;
         let name = text.parse::<Reference>().map(|reference| reference.to_string());
         if let Some(pointer) = names.iter().find(|pointer| name.as_ref().is_ok_and(|name| *name == pointer.name)) {
@@ -40,7 +48,10 @@ impl Store {
         let mut fitting = all.into_iter().filter(|digest| digits.len() >= SHORTEST && digest.hex().starts_with(digits));
         match (fitting.next(), fitting.next()) {
             (Some(digest), None) => Ok(digest),
-            _ => Err(unknown()),
+            _ => {
+                let near = nearest(text, names.iter().map(|pointer| pointer.name.as_str())).map(str::to_owned);
+                Err(Error::Unknown { name: text.to_owned(), near })
+            }
         }
     }
 
@@ -68,8 +79,36 @@ impl Store {
         Ok(())
     }
 
-    /// Removes images that have neither a name nor a user, and leftovers of killed processes.
-    pub fn collect<E: From<Error>>(&self, users: impl FnOnce() -> Result<Users, E>) -> Result<Collected, E> {
+    /// Removes every image and name, for good. Refuses if there is a user.
+    pub fn clear<E: From<Error>>(&self, users: impl FnOnce() -> Result<Users, E>) -> Result<(), E> {
+        if !self.root.exists() {
+            return Ok(());
+        }
+        let _held = lock::alone(&self.root.join("lock")).map_err(|error| self.error(error))?;
+        if let Some((digest, users)) = users()?.into_iter().next() {
+            return Err(Error::InUse { name: digest.to_string(), users }.into());
+        }
+        for name in ["names", "rootfs"] {
+            discard::directory(&self.root.join(name)).map_err(|error| self.error(error))?;
+        }
+        Ok(())
+    }
+
+    /// Removes downloads that are kept to make images of packages again: they are fetched anew when they are needed. Returns the bytes.
+    pub fn discard_downloads(&self) -> Result<u64, Error> {
+        // What was seen of an archive's age stays: it keeps a mirror from going back in time.
+        let mut bytes = 0;
+        for name in ["sha256", "index"] {
+            let directory = self.root.join("packages").join(name);
+            let sizes = fs::read_dir(&directory).into_iter().flatten().flatten();
+            bytes += sizes.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum::<u64>();
+            discard::directory(&directory).map_err(|error| self.error(error))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Removes images that have neither a user nor, unless `extent` says so, a name, and leftovers of killed processes.
+    pub fn collect<E: From<Error>>(&self, extent: Extent, users: impl FnOnce() -> Result<Users, E>) -> Result<Collected, E> {
         let mut collected = Collected::default();
         self.clear_away().map_err(|error| self.error(error))?;
         let held = lock::alone(&self.root.join("lock")).map_err(|error| self.error(error))?;
@@ -77,8 +116,11 @@ impl Store {
         let names = self.names().all().map_err(|error| self.error(error))?;
         let named: BTreeSet<_> = names.iter().map(|pointer| pointer.digest).collect();
         for digest in self.digests().map_err(|error| self.error(error))? {
-            if named.contains(&digest) || users.contains_key(&digest) {
+            if extent == Extent::Unnamed && named.contains(&digest) || users.contains_key(&digest) {
                 continue;
+            }
+            for pointer in names.iter().filter(|pointer| pointer.digest == digest) {
+                self.names().remove(&pointer.name).map_err(|error| self.error(error))?;
             }
             collected.bytes += self.inspect(digest).map_or(0, |image| image.size);
             self.put_away(digest).map_err(|error| self.error(error))?;

@@ -14,7 +14,7 @@ use sys::bounded_call;
 
 use crate::error::Error;
 use crate::launcher::node;
-use crate::spec::{Content, Hidden, Identity, Ids, Secret, SecretForm, Spec};
+use crate::spec::{Content, Hidden, Identity, Ids, Secret, SecretForm, SecretKind, Spec, is_private_key};
 
 #[derive(Debug)]
 pub struct ReadFile {
@@ -61,13 +61,19 @@ pub fn read_given(spec: &Spec, deadline: Instant) -> Result<Vec<ReadFile>, Error
     let mut files = Vec::new();
     for file in &spec.files {
         let owned = if file.is_ours() { FilePlace::Ours } else { FilePlace::EtcOwned };
+        let mut inside = file.inside.as_path();
         let (content, mode, place) = match &file.content {
             Content::Text(text) => (Some(text.clone().into_bytes()), 0o600, owned),
+            Content::TextWithMode(text, mode) => (Some(text.clone().into_bytes()), *mode, owned),
             Content::Host(path) => (Some(read_callers_file(path, deadline)?), 0o400, owned),
             Content::HostIfThere(path) => (read_hosts_own(path), 0o644, FilePlace::Etc),
-            Content::Secret { secret, form } => (Some(read_secret(secret, form, deadline)?), 0o400, owned),
+            Content::Secret { secret, form } => {
+                let (content, is_password) = read_secret(secret, form, deadline)?;
+                inside = form.password_file.as_deref().filter(|_| is_password).unwrap_or(inside);
+                (Some(content), 0o400, owned)
+            }
         };
-        let inside = file.inside.as_os_str().as_bytes().to_vec();
+        let inside = inside.as_os_str().as_bytes().to_vec();
         files.extend(content.map(|content| ReadFile { inside, content, mode, place }));
     }
     Ok(files)
@@ -86,18 +92,29 @@ pub fn with_callers_files(spec: &Spec, deadline: Instant) -> Result<Spec, Error>
                 }
             }
             Content::Host(path) => file.content = Content::Secret { secret: read(path)?, form: SecretForm::default() },
-            Content::Text(_) | Content::HostIfThere(_) => {}
+            Content::Text(_) | Content::TextWithMode(..) | Content::HostIfThere(_) => {}
         }
     }
     Ok(spec)
 }
 
-fn read_secret(secret: &Secret, form: &SecretForm, deadline: Instant) -> Result<Vec<u8>, Error> {
+/// Its content as the client reads it, and whether it is a password for a client that wants a key.
+fn read_secret(secret: &Secret, form: &SecretForm, deadline: Instant) -> Result<(Vec<u8>, bool), Error> {
     let (read, path) = match secret {
         Secret::Given(text) => (text.reveal().to_vec(), None),
         Secret::Host(path) => (read_callers_file(path, deadline)?, Some(path.clone())),
     };
-    form.fill(&read).ok_or(Error::SecretLines { path })
+    let (key, password) = ("a private key", "no private key");
+    match (form.kind, is_private_key(&read)) {
+        (SecretKind::Password, true) => Err(Error::SecretKind { path, found: key, wanted: "a password" }),
+        (SecretKind::Key, false) if form.password_file.is_none() => Err(Error::SecretKind { path, found: password, wanted: "one" }),
+        // One line, whatever the form of a key is.
+        (SecretKind::Key, false) => {
+            let line = SecretForm { after: "\n".to_owned(), ..SecretForm::default() };
+            line.fill(&read).map(|password| (password, true)).ok_or(Error::SecretLines { path })
+        }
+        _ => form.fill(&read).map(|content| (content, false)).ok_or(Error::SecretLines { path }),
+    }
 }
 
 fn read_callers_file(path: &Path, deadline: Instant) -> Result<Vec<u8>, Error> {

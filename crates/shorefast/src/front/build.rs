@@ -15,7 +15,7 @@ pub struct BuildArguments {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', required_unless_present = "lock")]
     packages: Vec<String>,
     /// Release of the distribution; default: the configured one, or this machine's
-    #[arg(long)]
+    #[arg(long, value_name = "SUITE")]
     suite: Option<String>,
     /// The archive to download from; several are tried in order; default: the configured ones, or those of this machine's apt
     #[arg(long = "mirror", value_name = "URL")]

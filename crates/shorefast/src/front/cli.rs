@@ -6,16 +6,18 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use shorefast_engine::mount::Mounter;
-use shorefast_engine::plan::{self, Context};
+use shorefast_engine::plan::{self, Context, Plan};
 use shorefast_engine::records::Records;
 use shorefast_engine::request::{ClientChoice, Existing, Request};
 use shorefast_engine::unmount::{self, Manner, Way};
 use shorefast_engine::{Error, publish, reconcile};
 use shorefast_image::store::Network;
 
+use crate::front::candidates;
 use crate::front::client::{self as client_front, ClientArguments};
 use crate::front::demo::{self, DemoArguments, Surroundings};
 use crate::front::doctor::{self, DoctorArguments};
+use crate::front::examples;
 use crate::front::image::{self, ImageArguments};
 use crate::front::install::{self, InstallArguments, UninstallArguments};
 use crate::front::mount_unit;
@@ -41,10 +43,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Mount SOURCE at TARGET through a client from an image
+    #[command(after_long_help = examples::OF_MOUNT)]
     Mount(MountArguments),
     /// Unmount, end the client, and leave nothing behind
+    #[command(after_long_help = examples::OF_UMOUNT)]
     Umount(UmountArguments),
     /// Show all mounts; never waits for a server
+    #[command(after_long_help = examples::OF_LIST)]
     List {
         /// A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, covered, namespace, since}
         #[arg(long)]
@@ -52,15 +57,21 @@ enum Command {
     },
     /// Show everything that is known about one mount
     Inspect {
+        /// A JSON object: the row of `list --json`, and more
         #[arg(long)]
         json: bool,
+        /// Where it is mounted, or its id
+        #[arg(add = candidates::targets())]
         target: PathBuf,
     },
     /// Show what a mount's client has printed (the newest 64 KiB)
+    #[command(after_long_help = examples::OF_LOGS)]
     Logs {
         /// Continue until the mount ends
         #[arg(short, long)]
         follow: bool,
+        /// Where it is mounted, or its id
+        #[arg(add = candidates::targets())]
         target: PathBuf,
     },
     /// Get, show and remove client images
@@ -71,17 +82,28 @@ enum Command {
     Demo(DemoArguments),
     /// Clean up after killed processes and ended mounts
     Reconcile {
+        /// A JSON object of lists: {abandoned, ended, dead, adopted, set_aside, cgroups}
         #[arg(long)]
         json: bool,
     },
     /// Install Shorefast for kubelet, mount(8) and systemd; run it again to upgrade
+    #[command(after_long_help = examples::OF_INSTALL)]
     Install(InstallArguments),
     /// Remove what `install` has installed, and nothing else; live mounts continue
+    #[command(after_long_help = examples::OF_UNINSTALL)]
     Uninstall(UninstallArguments),
     /// Serve volumes to Kubernetes, until SIGTERM; volumes outlive it
     Serve(ServeArguments),
     /// Check what is missing on this host, and show what to do about it
+    #[command(after_long_help = examples::OF_DOCTOR)]
     Doctor(DoctorArguments),
+    /// Print a script that completes command lines: types, clients, images and mounts of this host
+    #[command(after_long_help = examples::OF_COMPLETIONS)]
+    Completions {
+        /// The shell that reads it
+        #[arg(value_name = "SHELL", value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+        shell: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -92,7 +114,8 @@ struct UmountArguments {
     /// Unmount in any case: users of the mount get errors
     #[arg(short, long)]
     force: bool,
-    #[arg(required = true)]
+    /// Where something is mounted, or the ids of mounts
+    #[arg(value_name = "TARGET", required = true, add = candidates::targets())]
     targets: Vec<PathBuf>,
 }
 
@@ -145,13 +168,14 @@ fn run_other(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
             return Ok(demo::run(&arguments, &Surroundings { places: &cli.places, images: store }));
         }
         Command::Install(arguments) => return Ok(install::install(&arguments, &cli.places)),
-        Command::Uninstall(arguments) => return Ok(install::uninstall(&arguments)),
+        Command::Uninstall(arguments) => return Ok(install::uninstall(&arguments, &cli.places)),
         Command::Serve(arguments) => return serve::run(arguments, &cli.places),
         Command::Doctor(arguments) => return Ok(doctor::run(arguments, &cli.places)),
+        Command::Completions { shell } => return Ok(completions(&shell)),
         Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
-        Command::List { json } => print(&show::list(&records, json)?),
-        Command::Inspect { json, target } => print(&show::inspect(&records, &target, json)?),
-        Command::Logs { follow, target } => show::logs(&records, &target, follow)?,
+        Command::List { json } => print(&show::list(&records, json).map_err(needs_root)?),
+        Command::Inspect { json, target } => print(&show::inspect(&records, &target, json).map_err(needs_root)?),
+        Command::Logs { follow, target } => show::logs(&records, &target, follow).map_err(needs_root)?,
         Command::Reconcile { json } => {
             require_root()?;
             publish::forget_stale(&records);
@@ -159,6 +183,16 @@ fn run_other(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn completions(shell: &str) -> ExitCode {
+    match candidates::script(shell) {
+        Some(script) => {
+            print(&script);
+            ExitCode::SUCCESS
+        }
+        None => ExitCode::FAILURE,
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -207,7 +241,7 @@ fn mount(arguments: MountArguments, places: &Places, mounter: Option<Mounter>) -
         ..Request::new(arguments.source, arguments.target)
     };
     if arguments.unit {
-        return mount_unit::write(&request);
+        return mount_unit::write(&request, &places.configuration()?);
     }
     let plan = plan::make(&request, &Context { configuration: places.configuration()?, owner: places::owner() })?;
     if arguments.dry_run {
@@ -215,8 +249,17 @@ fn mount(arguments: MountArguments, places: &Places, mounter: Option<Mounter>) -
         return Ok(ExitCode::SUCCESS);
     }
     let network = if arguments.offline { Network::Forbidden } else { Network::Allowed };
-    mounter.unwrap_or_else(Mounter::prepare).mount(&plan, &places.host(network))?;
+    let mounted = mounter.unwrap_or_else(Mounter::prepare).mount(&plan, &places.host(network));
+    mounted.inspect_err(|_| say_what_was_meant(&plan))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Only where the mount failed: clients have options that resemble those of the definition.
+fn say_what_was_meant(plan: &Plan) {
+    let Plan::Client(plan) = plan else { return };
+    for (given, meant) in plan.doubtful_options() {
+        report::say(&format!("shorefast: the option {given} is not known to the definition of {}; did you mean {meant}?", plan.client));
+    }
 }
 
 /// Read where the client is launched, and only there: a plan holds no secret.
@@ -256,6 +299,14 @@ fn say_how(target: &Path, manner: Manner, way: Way) {
     report::say(&format!("shorefast: {} did not end in time and was unmounted {how}", target.display()));
 }
 
+/// What only root can read is not out of order.
+fn needs_root(error: Error) -> Error {
+    match error {
+        Error::Record { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied && require_root().is_err() => Error::NotRoot,
+        other => other,
+    }
+}
+
 fn require_root() -> Result<(), Error> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Error::NotRoot) }
 }
@@ -286,6 +337,18 @@ mod tests {
         for (line, expected) in rows {
             assert_eq!(called(&words(line)), *expected, "{line:?}");
         }
+    }
+
+    #[test]
+    fn every_word_is_described() {
+        fn check(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments().filter(|argument| !["help", "version"].contains(&argument.get_id().as_str())) {
+                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
     }
 
     #[test]

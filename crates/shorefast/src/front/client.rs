@@ -12,7 +12,7 @@ use shorefast_engine::definition::Layer;
 use shorefast_engine::mode::Mode;
 
 use crate::front::places::Places;
-use crate::front::{client_new, conformance, show};
+use crate::front::{candidates, client_new, conformance, examples, show};
 use crate::report;
 
 #[derive(Debug, Args)]
@@ -31,9 +31,14 @@ enum ClientCommand {
     },
     /// Show one definition, with the origin of each key
     Show {
+        /// A JSON object of {name, from, keys}, each key with {value, from}
         #[arg(long)]
         json: bool,
+        /// Only a line that mounts something, to start from
+        #[arg(long, conflicts_with = "json")]
+        example: bool,
         /// A client's name, or a filesystem type
+        #[arg(add = candidates::client_names())]
         name: String,
     },
     /// Write a commented definition to the standard output
@@ -41,6 +46,7 @@ enum ClientCommand {
     /// Try a definition: mount, read, write, privileges, memory, unmount, kill; prints a report
     Test(conformance::TestArguments),
     /// Check definitions without using them
+    #[command(after_long_help = examples::OF_CHECK)]
     Check {
         /// Client files, or directories of them, including ConfigMaps
         #[arg(value_name = "FILE", required = true)]
@@ -51,9 +57,13 @@ enum ClientCommand {
 pub fn run(arguments: ClientArguments, places: &Places) -> Result<ExitCode, Error> {
     match arguments.command {
         ClientCommand::List { json } => return list(&places.configuration()?, json),
-        ClientCommand::Show { json, name } => {
+        ClientCommand::Show { json, example, name } => {
             let client = client::either(&name, &places.configuration()?)?;
-            report::print(&if json { format!("{:#}\n", to_json(&client)) } else { to_toml(&client) });
+            report::print(&match (json, example) {
+                (true, _) => format!("{:#}\n", to_json(&client)),
+                (_, true) => example_of(&client),
+                _ => to_toml(&client),
+            });
         }
         ClientCommand::New(arguments) => client_new::run(&arguments)?,
         ClientCommand::Test(arguments) => return conformance::run(&arguments, places),
@@ -89,7 +99,7 @@ fn check(paths: &[PathBuf]) -> ExitCode {
     let mut result = ExitCode::SUCCESS;
     for path in paths {
         for checked in checks(path) {
-            match checked.and_then(|client| has_good_image(&client).map(|()| client)) {
+            match checked.and_then(|client| has_good_image(&client).and_then(|()| leaves_no_doubt(&client)).map(|()| client)) {
                 Ok(client) => report::print(&format!("{}: good ({})\n", client.origin, client.definition.types.join(", "))),
                 Err(error) => result = report::failure(&error),
             }
@@ -113,6 +123,18 @@ fn checks(path: &Path) -> Vec<Result<Client, Error>> {
 fn has_good_image(client: &Client) -> Result<(), Error> {
     let image = client.definition.image.as_ref().map(|image| image.parse::<shorefast_image::Reference>());
     image.transpose().map(drop).map_err(Error::Image)
+}
+
+fn leaves_no_doubt(client: &Client) -> Result<(), Error> {
+    let doubts = client.definition.doubts();
+    let file = || client.origin.0.last().map(ToString::to_string).unwrap_or_default().into();
+    if doubts.is_empty() { Ok(()) } else { Err(Error::Definition { file: file(), problem: doubts.join("\n") }) }
+}
+
+/// Where the definition has none: how its first type is mounted at all.
+fn example_of(client: &Client) -> String {
+    let usual = || format!("shorefast mount -t {} -o OPTIONS SOURCE /mnt\n", client.definition.types[0]);
+    client.definition.example.clone().unwrap_or_else(usual)
 }
 
 fn to_json(client: &Client) -> Value {

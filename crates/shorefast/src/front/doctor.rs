@@ -7,6 +7,7 @@ use serde_json::json;
 use shorefast_doctor::{Finding, Subject, Verdict, examine};
 use shorefast_engine::configuration::{self, Sources};
 
+use crate::front::candidates;
 use crate::front::places::Places;
 use crate::report;
 
@@ -16,7 +17,7 @@ pub struct DoctorArguments {
     #[arg(long)]
     json: bool,
     /// Check the client of this filesystem type in detail
-    #[arg(value_name = "TYPE")]
+    #[arg(value_name = "TYPE", add = candidates::types())]
     fstype: Option<String>,
 }
 

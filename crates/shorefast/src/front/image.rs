@@ -1,15 +1,16 @@
 //! `shorefast image …`: adds, lists, gives away and removes images of the store.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use shorefast_engine::records::Records;
 use shorefast_engine::{Error, images, text};
-use shorefast_image::store::{Image, Users};
+use shorefast_image::store::{Collected, Extent, Image, Users};
 use shorefast_image::{Reference, Store};
 
-use crate::front::{build, outdated, show};
+use crate::front::{build, candidates, examples, outdated, show};
 use crate::report;
 
 #[derive(Debug, Args)]
@@ -21,6 +22,7 @@ pub struct ImageArguments {
 #[derive(Debug, Subcommand)]
 enum ImageCommand {
     /// Get an image, or update it to the newest of its name; live mounts keep theirs
+    #[command(after_long_help = examples::OF_PULL)]
     Pull {
         /// NAME[:TAG] of a registry, oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], tar:FILE
         #[arg(value_name = "REF", required_unless_present = "all", conflicts_with = "all")]
@@ -36,7 +38,9 @@ enum ImageCommand {
         json: bool,
     },
     /// Import an image from a file, under a name
+    #[command(after_long_help = examples::OF_IMPORT)]
     Import {
+        /// oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], oci:DIR[:TAG] or tar:FILE
         #[arg(value_name = "REF")]
         reference: String,
         /// As in `--image NAME`; default: the reference itself
@@ -68,18 +72,31 @@ enum ImageCommand {
     },
     /// Show everything that is known about one image
     Inspect {
+        /// A JSON object, with entries, size, digest and where it lies
         #[arg(long)]
         json: bool,
         /// A name, a digest, or the first digits of one
+        #[arg(add = candidates::images())]
         name: String,
     },
     /// Remove names, and images with their last name; refuses images that a live mount uses
     Remove {
-        #[arg(value_name = "NAME", required = true)]
+        /// Names, digests, or the first digits of one
+        #[arg(value_name = "NAME", required = true, add = candidates::images())]
         names: Vec<String>,
     },
     /// Remove images that have neither a name nor a user, and leftovers of killed processes
     Gc {
+        /// A JSON object of {images, bytes, leftovers}
+        #[arg(long)]
+        json: bool,
+    },
+    /// Free space: do what `gc` does, and remove downloads of packages that are kept to make images again
+    Prune {
+        /// Also remove every image that no live mount uses, with its names; the next mount gets it again
+        #[arg(long)]
+        all: bool,
+        /// A JSON object of {images, bytes, leftovers, downloads}, the last in bytes
         #[arg(long)]
         json: bool,
     },
@@ -93,7 +110,10 @@ pub fn run(arguments: ImageArguments, store: &Store, records: &Records) -> Resul
         ImageCommand::Pull { all: true, .. } => return outdated::pull_all(store),
         ImageCommand::Outdated { json } => return outdated::run(store, json),
         ImageCommand::Pull { references, .. } => return Ok(each(&references, |text| pull(store, text, None))),
-        ImageCommand::Import { reference, name } => pull(store, &reference, name.as_deref())?,
+        ImageCommand::Import { reference, name } => {
+            refuse_bare_file(&reference)?;
+            pull(store, &reference, name.as_deref())?;
+        }
         ImageCommand::Build(arguments) => report::print(&format!("{}\n", build::run(&arguments, store)?)),
         ImageCommand::Export { name, to } => report::print(&format!("{}\n", store.export(&name, &to.parse()?)?)),
         ImageCommand::Push { name, to } => {
@@ -104,16 +124,26 @@ pub fn run(arguments: ImageArguments, store: &Store, records: &Records) -> Resul
         ImageCommand::Inspect { json, name } => report::print(&inspect(store, records, &name, json)?),
         ImageCommand::Remove { names } => return Ok(each(&names, |name| images::remove(store, records, name))),
         ImageCommand::Gc { json } => {
-            let collected = images::collect(store, records)?;
+            let collected = images::collect(store, records, Extent::Unnamed)?;
+            report::print(&if json { format!("{:#}\n", json!(collected)) } else { format!("{}\n", in_words(&collected)) });
+        }
+        ImageCommand::Prune { all, json } => {
+            let collected = images::collect(store, records, if all { Extent::All } else { Extent::Unnamed })?;
+            let downloads = store.discard_downloads().map_err(images::about_the_store_itself)?;
+            let Collected { images, bytes, leftovers } = &collected;
             report::print(&if json {
-                format!("{:#}\n", json!(collected))
+                format!("{:#}\n", json!({ "images": images, "bytes": bytes, "leftovers": leftovers, "downloads": downloads }))
             } else {
-                let count = collected.images.len();
-                format!("{count} images removed ({}), {} leftovers\n", size(collected.bytes), collected.leftovers)
+                format!("{}, {} of downloads\n", in_words(&collected), size(downloads))
             });
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn in_words(collected: &Collected) -> String {
+    let count = collected.images.len();
+    format!("{count} images removed ({}), {} leftovers", size(collected.bytes), collected.leftovers)
 }
 
 /// Each is tried; the first failure decides the exit code.
@@ -128,6 +158,16 @@ fn each(texts: &[String], act: impl Fn(&str) -> Result<(), Error>) -> ExitCode {
     result
 }
 
+/// The name of a file alone would be looked for in a public registry.
+fn refuse_bare_file(text: &str) -> Result<(), Error> {
+    let is_name = matches!(text.parse(), Ok(Reference::Registry(_)));
+    if is_name && !text.starts_with("docker://") && Path::new(text).exists() {
+        let problem = "it is a file here, and nothing says of which kind: write oci-archive:, docker-archive:, tar: or oci: before it";
+        return Err(images::about_the_store_itself(shorefast_image::Error::Reference { text: text.to_owned(), problem }));
+    }
+    Ok(())
+}
+
 fn pull(store: &Store, text: &str, name: Option<&str>) -> Result<(), Error> {
     let reference: Reference = text.parse()?;
     let name = name.map(str::parse::<Reference>).transpose()?;
@@ -138,7 +178,7 @@ fn pull(store: &Store, text: &str, name: Option<&str>) -> Result<(), Error> {
 
 fn list(store: &Store, records: &Records, json: bool) -> Result<String, Error> {
     let users = images::users(records)?;
-    let images = store.list()?;
+    let images = store.list().map_err(images::about_the_store_itself)?;
     if json {
         let rows: Vec<_> = images.iter().flat_map(|(image, names)| rows(image, names, &users)).collect();
         return Ok(format!("{:#}\n", Value::from(rows)));
@@ -170,9 +210,15 @@ fn rows(image: &Image, names: &[String], users: &Users) -> Vec<Value> {
 }
 
 fn inspect(store: &Store, records: &Records, name: &str, json: bool) -> Result<String, Error> {
-    let digest = store.named(name)?;
-    let image = store.inspect(digest)?;
-    let names: Vec<_> = store.list()?.into_iter().filter(|(other, _)| other.digest == digest).flat_map(|(_, names)| names).collect();
+    let digest = store.named(name).map_err(images::about_the_store_itself)?;
+    let image = store.inspect(digest).map_err(images::about_the_store_itself)?;
+    let names: Vec<_> = store
+        .list()
+        .map_err(images::about_the_store_itself)?
+        .into_iter()
+        .filter(|(other, _)| other.digest == digest)
+        .flat_map(|(_, names)| names)
+        .collect();
     let value = json!({
         "names": names,
         "digest": image.digest,
@@ -187,7 +233,7 @@ fn inspect(store: &Store, records: &Records, name: &str, json: bool) -> Result<S
     Ok(if json { format!("{value:#}\n") } else { show::lines(&value) })
 }
 
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut value = bytes as f64;
     let mut unit = 0;

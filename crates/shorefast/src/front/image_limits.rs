@@ -5,12 +5,12 @@ use shorefast_image::Limits;
 
 /// How large an image may be. Also for those that a mount gets.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Limits of images")]
+#[command(next_help_heading = "Global options")]
 pub struct LimitArguments {
     /// Refuse images that are larger, unpacked
     #[arg(long, global = true, value_name = "SIZE", env = "SHOREFAST_MAX_IMAGE_SIZE", default_value = "16G", value_parser = shorefast_engine::definition::parse_size)]
     max_image_size: u64,
-    /// Refuse images with more files
+    /// Refuse images with more files and directories
     #[arg(long, global = true, value_name = "COUNT", env = "SHOREFAST_MAX_IMAGE_ENTRIES", default_value_t = Limits::default().entries)]
     max_image_entries: u64,
 }

@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use shorefast_engine::configuration::{self, DIRECTORY, Sources};
-use shorefast_engine::{Error as EngineError, client};
+use shorefast_engine::records::Records;
+use shorefast_engine::{Error as EngineError, client, list, purge};
+use shorefast_image::Store;
 use shorefast_install::wish::{Csi, Definitions, Kubelet, Systemd};
 use shorefast_install::{Error, HostRoot, Wish, install, place, uninstall};
 use shorefast_sys::signals::Termination;
 
+use crate::front::candidates;
+use crate::front::image::size;
 use crate::front::places::Places;
 use crate::report;
 use crate::report::print;
@@ -26,7 +30,7 @@ pub struct InstallArguments {
     #[arg(long)]
     kubelet: bool,
     /// Also install /sbin/mount.TYPE and umount.TYPE, which mount(8) and fstab use
-    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', add = candidates::types())]
     helpers: Vec<String>,
     /// Also install and enable systemd units: one cleans up at boot after an unclean shutdown, one gives the images a separate mount
     #[arg(long)]
@@ -57,10 +61,16 @@ pub struct UninstallArguments {
     /// Where the host's root directory is visible, if not at /
     #[arg(long, value_name = "DIR", default_value = "/")]
     host_root: PathBuf,
+    /// Also remove images, downloads, what clients remember and records; refused while anything is mounted
+    #[arg(long, conflicts_with = "dry_run")]
+    purge: bool,
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
+
+/// Written by administrators: never removed.
+const SETTINGS: &str = "/etc/shorefast";
 
 /// Check intervals: of the directory of definitions, and of everything that is installed.
 const LOOK: Duration = Duration::from_secs(2);
@@ -91,6 +101,7 @@ impl Problem {
     fn exit_code(&self) -> ExitCode {
         let kind = match self {
             Self::Install(Error::NotAType { .. } | Error::NotInstalled { .. }) => shorefast_engine::Kind::Usage,
+            Self::Definition(EngineError::UnknownType { .. }) => shorefast_engine::Kind::Usage,
             Self::Definition(error) => error.kind(),
             _ => shorefast_engine::Kind::Internal,
         };
@@ -105,8 +116,8 @@ pub fn install(arguments: &InstallArguments, places: &Places) -> ExitCode {
     conclude(done)
 }
 
-pub fn uninstall(arguments: &UninstallArguments) -> ExitCode {
-    conclude(remove(arguments).map_err(Problem::from))
+pub fn uninstall(arguments: &UninstallArguments, places: &Places) -> ExitCode {
+    conclude(remove(arguments, places))
 }
 
 fn conclude(done: Result<(), Problem>) -> ExitCode {
@@ -122,6 +133,7 @@ fn conclude(done: Result<(), Problem>) -> ExitCode {
 fn once(arguments: &InstallArguments, clients: &Path) -> Result<(), Problem> {
     let definitions = arguments.clients_from.as_deref().map(|directory| definitions(directory, clients)).transpose()?;
     let host = HostRoot::at(&arguments.host_root);
+    refuse_unknown_types(arguments, clients, &host)?;
     let wish = wish(arguments, definitions, &host)?;
     let plan = install::plan(&wish, &host)?;
     let lines = plan.lines();
@@ -129,10 +141,22 @@ fn once(arguments: &InstallArguments, clients: &Path) -> Result<(), Problem> {
     if !arguments.dry_run && !plan.is_empty() {
         plan.carry_out(&host)?;
     }
-    if !arguments.follow {
+    if arguments.dry_run {
+        print("nothing was done: this was a dry run\n");
+    } else if !arguments.follow {
         print(&next_steps(&wish));
     }
     Ok(())
+}
+
+/// mount.TYPE of a type that no client lists would fail at every mount.
+fn refuse_unknown_types(arguments: &InstallArguments, clients: &Path, host: &HostRoot) -> Result<(), EngineError> {
+    if arguments.helpers.is_empty() {
+        return Ok(());
+    }
+    let directories = [Some(host.see(clients)), arguments.clients_from.clone()].into_iter().flatten().collect();
+    let configuration = configuration::read(&Sources { directories, ..Sources::default() })?;
+    arguments.helpers.iter().try_for_each(|fstype| client::by_type(fstype, &configuration).map(drop))
 }
 
 /// A problem is reported once, and again when it changes; the last good state stays in force meanwhile.
@@ -157,7 +181,10 @@ fn follow(arguments: &InstallArguments, clients: &Path) -> Result<(), Problem> {
 fn wish(arguments: &InstallArguments, definitions: Option<Definitions>, host: &HostRoot) -> Result<Wish, Problem> {
     let directory = place::choose(host, arguments.to.as_deref())?;
     let command = place::command(host, &directory.join("shorefast"))?.filter(|_| arguments.to.is_none());
+    // For people, as the command is: on a host where nobody types there is neither.
+    let is_for_people = command.is_some() && place::unfit(host, place::MANUAL.as_ref()).is_none();
     Ok(Wish {
+        manual: if is_for_people { manual() } else { Vec::new() },
         directory,
         binary: fs::read("/proc/self/exe").map_err(Problem::Binary)?,
         command,
@@ -167,6 +194,19 @@ fn wish(arguments: &InstallArguments, definitions: Option<Definitions>, host: &H
         csi: if arguments.csi { Csi::Service } else { Csi::Nothing },
         definitions,
     })
+}
+
+/// Man pages and completions, embedded by `build.rs`.
+const MANUAL: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/manual.rs"));
+
+fn manual() -> Vec<(PathBuf, &'static [u8])> {
+    let place = |name: &str| match name.rsplit_once('.') {
+        Some((_, section @ ("1" | "5"))) => Path::new("man").join(format!("man{section}")).join(name),
+        Some((_, "bash")) => "bash-completion/completions/shorefast".into(),
+        Some((_, "fish")) => Path::new("fish/vendor_completions.d").join(name),
+        _ => Path::new("zsh/site-functions").join(name),
+    };
+    MANUAL.iter().map(|(name, bytes)| (place(name), *bytes)).collect()
 }
 
 /// All are checked before one is installed: a set with an error changes nothing.
@@ -218,9 +258,39 @@ fn next_steps(wish: &Wish) -> String {
     text
 }
 
-fn remove(arguments: &UninstallArguments) -> Result<(), Error> {
+fn remove(arguments: &UninstallArguments, places: &Places) -> Result<(), Problem> {
     let host = HostRoot::at(&arguments.host_root);
+    let (root, records) = (host.see(&places.root), Records::at(host.see(&places.run_dir)));
+    let store = Store::at(&root);
+    if arguments.purge {
+        // First: it is refused while anything is mounted, and then nothing happens.
+        purge::all(&records, &store, &root)?;
+    }
     let plan = uninstall::plan(&host, arguments.to.as_deref())?;
-    print(&plan.lines().iter().map(|line| format!("{line}\n")).collect::<String>());
-    if arguments.dry_run { Ok(()) } else { plan.carry_out(&host) }
+    print(&plan.lines(&host)?.iter().map(|line| format!("{line}\n")).collect::<String>());
+    if arguments.dry_run {
+        print("nothing was done: this was a dry run\n");
+        return Ok(());
+    }
+    let removed = plan.carry_out(&host);
+    print(&what_stays(places, &host, &store, &records));
+    Ok(removed?)
+}
+
+/// One line, or none.
+fn what_stays(places: &Places, host: &HostRoot, store: &Store, records: &Records) -> String {
+    let mut stays = Vec::new();
+    let live = list::all(records).map_or(0, |listing| listing.mounts.len());
+    if live > 0 {
+        stays.push(format!("{live} live mounts"));
+    }
+    if host.see(&places.root).exists() {
+        let bytes: u64 = store.list().into_iter().flatten().map(|(image, _)| image.size).sum();
+        let what = format!("images ({}) and what clients remember in {}", size(bytes), places.root.display());
+        stays.push(format!("{what} (`uninstall --purge` removes them)"));
+    }
+    if host.see(Path::new(SETTINGS)).exists() {
+        stays.push(format!("the configuration in {SETTINGS}"));
+    }
+    if stays.is_empty() { String::new() } else { format!("stays: {}\n", stays.join("; ")) }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use shorefast_engine::mode::Mode;
 
+use crate::front::candidates;
 use crate::front::places::Places;
 use crate::front::spelling::{Problem, Spelling};
 use crate::front::timeout::{self, Timeout};
@@ -15,7 +16,7 @@ use crate::front::words::{Reader, Repeated, Word};
 #[derive(Debug, Default, Args)]
 pub struct MountArguments {
     /// The filesystem type; default: the first type of the chosen client
-    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    #[arg(short = 't', long = "type", value_name = "TYPE", add = candidates::types())]
     pub fstype: Option<String>,
     /// Mount options, separated by commas; may be given more than once
     #[arg(short, long, value_name = "OPTIONS")]
@@ -28,14 +29,14 @@ pub struct MountArguments {
     #[arg(long, value_name = "N")]
     pub secret_fd: Option<u32>,
     /// Use the client definition of this name
-    #[arg(long, value_name = "NAME", conflicts_with = "client_file")]
+    #[arg(long, value_name = "NAME", conflicts_with = "client_file", add = candidates::client_names())]
     pub client: Option<String>,
     /// Use this client definition
     #[arg(long, value_name = "FILE")]
     pub client_file: Option<PathBuf>,
     /// Use this image instead of the definition's: NAME[:TAG] of a registry, oci:DIR, oci-archive:FILE,
     /// docker-archive:FILE, packages:DISTRIBUTION/SUITE?PACKAGE, tar:FILE or dir:ROOTFS
-    #[arg(long, value_name = "REF")]
+    #[arg(long, value_name = "REF", add = candidates::images())]
     pub image: Option<String>,
     /// Run the client in this running container: NAME or LABEL=VALUE, optionally prefixed by docker:, podman: or containerd:
     #[arg(long, value_name = "CONTAINER", conflicts_with = "image")]

@@ -16,6 +16,7 @@ use crate::front::progress;
 use crate::report;
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub struct Places {
     /// Where records of live mounts are kept
     #[arg(long, global = true, value_name = "DIR", env = "SHOREFAST_RUN", default_value = RUN_DIR)]
