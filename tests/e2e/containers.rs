@@ -1,5 +1,13 @@
 //! Clients in containers that already run: found by name or label in the real Docker, Podman and containerd, and their mounts
-//! brokered to the host. The containers have no privilege, no /dev/fuse and no shared mount.
+//! brokered to the host. The containers have no privilege, no /dev/fuse and no shared mount. And the other way round: mounts of ours as
+//! volumes of containers.
+
+#[path = "containers/plugin.rs"]
+mod plugin;
+#[path = "containers/volume_calls.rs"]
+mod volume_calls;
+#[path = "containers/volumes_docker.rs"]
+mod volumes_docker;
 
 use std::fs;
 use std::path::{Path, PathBuf};

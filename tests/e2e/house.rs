@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and the crates of ours that it may use.
-const WALLS: [(&str, &[&str]); 15] = [
+const WALLS: [(&str, &[&str]); 16] = [
     ("sys", &[]),
     ("trust", &[]),
     ("net", &["trust"]),
@@ -19,7 +19,8 @@ const WALLS: [(&str, &[&str]); 15] = [
     ("worker", &["broker", "engine", "image", "sandbox", "sys"]),
     ("serve", &["engine", "sys", "worker"]),
     ("csi", &["engine", "serve", "worker"]),
-    ("shorefast", &["broker", "csi", "doctor", "engine", "image", "install", "sandbox", "serve", "sys", "worker"]),
+    ("docker", &["engine", "serve", "sys", "worker"]),
+    ("shorefast", &["broker", "csi", "docker", "doctor", "engine", "image", "install", "sandbox", "serve", "sys", "worker"]),
 ];
 
 fn crates() -> PathBuf {

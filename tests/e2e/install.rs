@@ -58,7 +58,7 @@ fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Ran {
 fn an_installation_is_complete_and_its_removal_leaves_no_trace() {
     let Some(host) = host() else { return };
     let before = files();
-    let wanted = ["install", "--kubelet", "--helpers", "bindfs,s3fs", "--systemd", "--csi"];
+    let wanted = ["install", "--kubelet", "--helpers", "bindfs,s3fs", "--systemd", "--csi", "--docker"];
     let said = host.shorefast(&wanted).succeeds().stdout;
     assert!(said.contains("--experimental-mounter-path=/usr/local/lib/shorefast/mounter"), "{said}");
     run("/usr/local/bin/shorefast", &["--version"]).succeeds();
@@ -68,6 +68,9 @@ fn an_installation_is_complete_and_its_removal_leaves_no_trace() {
     for file in ["man/man1/shorefast-mount.1", "man/man5/shorefast-clients.5", "bash-completion/completions/shorefast"] {
         assert!(Path::new("/usr/local/share").join(file).is_file(), "{file}");
     }
+    assert!(said.contains("systemctl start shorefast-docker.socket"), "{said}");
+    let socket = Path::new("/etc/systemd/system/sockets.target.wants/shorefast-docker.socket");
+    assert!(fs::read_to_string(socket).expect("it is enabled").contains("FileDescriptorName=docker"));
     let installed = files();
     assert_eq!(host.shorefast(&wanted).succeeds().stdout.lines().next(), Some("installed: /usr/local/lib/shorefast/shorefast"));
     assert_eq!(files(), installed, "a second time changes nothing");

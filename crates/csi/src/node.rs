@@ -159,7 +159,7 @@ async fn mount(
     let request = Request { target: target.path(), timeout: left, image_timeout: Some(left), ..request };
     let operation = Operation::MountBelow { request: Box::new(request), target, directory, secrets: names };
     match driver.operations.ask(operation, descriptors, deadline, lock).await.result {
-        Err(failure) if status::is_same(&failure) => Ok(Empty {}),
+        Err(failure) if failure.is_same_volume() => Ok(Empty {}),
         result => done(result.map(drop)),
     }
 }

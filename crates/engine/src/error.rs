@@ -60,6 +60,8 @@ pub enum Error {
     NotInKernel { types: Vec<String>, kernel: String },
     #[error("the definition of client {client:?} does not say how it gets a secret")]
     NoSecretWay { client: String },
+    #[error("cannot use the secret in {path:?}")]
+    SecretFile { path: PathBuf, source: std::io::Error },
     #[error("client {client:?} reads one secret, and more were given")]
     TooManySecrets { client: String },
     #[error("option {name:?} is a secret, and everybody can read a unit")]

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::plan::ClientPlan;
 use crate::record::Record;
 use crate::records::Records;
-use crate::state::{self, State};
+use crate::state::{self, Look, State};
 
 /// An error if a live mount of ours is at the target, and what it differs in from the plan.
 pub fn refuse(records: &Records, target: &Target, plan: &ClientPlan) -> Result<(), Error> {
@@ -25,6 +25,14 @@ pub fn compare(records: &Records, plan: &ClientPlan) -> Result<Option<(Record, V
         let differences = differences(&record, plan);
         (record, differences)
     }))
+}
+
+/// The live mount of ours with this id, if it is where it was mounted and nothing is on it. Reads a record and the kernel's tables.
+pub fn in_place(records: &Records, id: &str) -> Option<Record> {
+    let record = records.get(id).ok().flatten()?;
+    let standing = Look::here(records).at(&record)?;
+    let is_in_place = standing.place.as_ref() == Some(&record.target) && standing.elsewhere.is_none() && !standing.covered;
+    (is_in_place && is_served(records, &record)).then_some(record)
 }
 
 /// The live mount of ours at the target. A dead one does not count: it is removed when the new one is attached.

@@ -14,6 +14,7 @@ pub mod mount_source;
 pub mod existing;
 pub mod usage;
 pub mod unserved;
+pub mod elsewhere;
 pub mod publish;
 pub mod unmount;
 pub mod list;
@@ -51,6 +52,7 @@ pub mod host_helper;
 pub mod kill_point;
 pub mod error;
 pub mod difference;
+pub use shorefast_image::nearest;
 pub mod wait_status;
 pub mod text;
 

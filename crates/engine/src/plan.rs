@@ -27,7 +27,7 @@ use crate::host_mount::HostPlan;
 use crate::mode::{self, Choice, Mode, Place};
 use crate::options::{self, Item};
 use crate::recipe::{Fingerprint, Recipe};
-use crate::request::{Author as RequestAuthor, Existing, HelperFlag, Request};
+use crate::request::{Author as RequestAuthor, Existing, HelperFlag, Request, SecretFile};
 use crate::secret;
 
 #[derive(Clone, Debug)]
@@ -120,6 +120,9 @@ const HOST_FILES: &[&str] = &[NAME_SERVERS, "/etc/hosts"];
 const NAME_SERVERS: &str = "/etc/resolv.conf";
 
 pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
+    if let (Some(path), SecretFile::OfRoot) = (&request.secret, request.secret_file) {
+        secret::require_roots(path)?;
+    }
     let client = match client::find(&request.client, request.fstype.as_deref(), &context.configuration) {
         Err(error) if is_for_mount(request, &error) => return by_host(request, reason(request, &error)),
         client => client?,

@@ -21,6 +21,8 @@ pub struct Request {
     /// A file or pipe that holds the secret (password, key): read at launch, never before.
     #[serde(with = "text::optional")]
     pub secret: Option<PathBuf>,
+    #[serde(default)]
+    pub secret_file: SecretFile,
     /// More secrets, by the name of the option that the client's definition knows them by. Read like `secret`.
     #[serde(default)]
     pub secrets: BTreeMap<String, PathBuf>,
@@ -64,6 +66,7 @@ impl Request {
             target: target.into(),
             options: String::new(),
             secret: None,
+            secret_file: SecretFile::default(),
             secrets: BTreeMap::new(),
             label: None,
             group: None,
@@ -91,6 +94,17 @@ pub enum Author {
     Administrator,
     /// Somebody who may only use what the administrator offers: no file or path of the host, no client that is not for them.
     Guest,
+}
+
+/// Whose the file of a secret may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretFile {
+    /// Whoever names it hands it over.
+    #[default]
+    OfCaller,
+    /// Its name was written down, for mounts to come: only root can read it or put another in its place.
+    OfRoot,
 }
 
 /// For a client whose command has `{flags}`.

@@ -2,14 +2,32 @@
 //! command line of ours, in a record, in a log or in an error.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use shorefast_sandbox::spec::{self, Content, File, Hidden, Secret, SecretForm};
+use shorefast_trust::Chosen;
 
 use crate::definition::{Definition, SecretWay};
 use crate::error::Error;
 use crate::options::Item;
 use crate::request::{Author, Request};
+
+/// An error unless the file is root's alone, to read and to replace.
+pub fn require_roots(path: &Path) -> Result<(), Error> {
+    let look = || {
+        let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        let status = std::fs::metadata(shorefast_trust::check_file(path, Chosen::ByPlace)?)?;
+        match status.mode() {
+            _ if !path.is_absolute() => refuse("its name does not begin with /"),
+            _ if !status.is_file() => refuse("it is no file"),
+            mode if mode & 0o077 != 0 => refuse("others than root may read it"),
+            _ => Ok(()),
+        }
+    };
+    look().map_err(|source| Error::SecretFile { path: path.to_owned(), source })
+}
 
 /// Why a secret cannot be handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

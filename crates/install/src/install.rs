@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
     use crate::uninstall;
-    use crate::wish::{Csi, Definitions, Kubelet, Systemd};
+    use crate::wish::{Csi, Definitions, Docker, Kubelet, Systemd};
 
     fn wish(binary: &str) -> Wish {
         Wish {
@@ -99,6 +99,7 @@ mod tests {
             helpers: Vec::new(),
             systemd: Systemd::Units,
             csi: Csi::Nothing,
+            docker: Docker::Plugin,
             definitions: None,
             manual: Vec::new(),
         }

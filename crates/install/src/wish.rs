@@ -18,6 +18,7 @@ pub struct Wish {
     pub helpers: Vec<String>,
     pub systemd: Systemd,
     pub csi: Csi,
+    pub docker: Docker,
     pub definitions: Option<Definitions>,
     /// Man pages and completions, for people: below /usr/local/share.
     pub manual: Vec<(PathBuf, &'static [u8])>,
@@ -40,6 +41,13 @@ pub enum Systemd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Csi {
     Service,
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Docker {
+    /// Units of systemd that serve the volume plugin.
+    Plugin,
     Nothing,
 }
 
@@ -98,14 +106,17 @@ impl Wish {
             }
             items.extend(["mount", "umount"].map(|verb| link(Path::new(place::HELPERS).join(format!("{verb}.{fstype}")))));
         }
-        let general = unit::all(&self.program()).into_iter().filter(|_| self.systemd == Systemd::Units);
+        let general = (self.systemd == Systemd::Units).then(|| unit::all(&self.program()));
         let driver = (self.csi == Csi::Service).then(|| unit::csi(&self.program()));
-        for unit in general.chain(driver) {
-            let units = Path::new(place::UNITS);
-            let (path, wants) = (units.join(unit.name), units.join(unit.wanted_by));
-            items.extend(directories(&wants));
+        let docker = (self.docker == Docker::Plugin).then(|| unit::docker(&self.program()));
+        for unit in general.into_iter().flatten().chain(driver).chain(docker.into_iter().flatten()) {
+            let path = Path::new(place::UNITS).join(unit.name);
+            items.extend(directories(Path::new(place::UNITS)));
             items.push(Item { path: path.clone(), content: Content::File { bytes: unit.text.into_bytes(), mode: 0o644 } });
-            items.push(Item { path: wants.join(unit.name), content: Content::Link { to: path } });
+            if let Some(wants) = unit.wanted_by.map(|target| Path::new(place::UNITS).join(target)) {
+                items.extend(directories(&wants));
+                items.push(Item { path: wants.join(unit.name), content: Content::Link { to: path } });
+            }
         }
         for (path, bytes) in &self.manual {
             let path = Path::new(place::MANUAL).join(path);
@@ -159,6 +170,7 @@ mod tests {
             helpers: Vec::new(),
             systemd: Systemd::Nothing,
             csi: Csi::Nothing,
+            docker: Docker::Nothing,
             definitions: None,
             manual: Vec::new(),
         }

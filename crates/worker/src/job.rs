@@ -40,6 +40,8 @@ pub enum Operation {
     Mount(Box<Request>),
     /// Whether this is mounted already.
     Existing(Box<Request>),
+    /// Whether this could be mounted, as far as the request and the definitions tell. Neither server nor image is asked.
+    Check(Box<Request>),
     /// The same at a place that no link on the way leads out of, by the same target.
     MountBelow {
         request: Box<Request>,
@@ -63,6 +65,11 @@ pub enum Operation {
     /// Where a mount with this label is that nobody serves any more.
     Unserved {
         label: String,
+    },
+    /// Whether the mount is used at other places than its own, as in containers.
+    IsUsed {
+        #[serde(with = "text")]
+        target: PathBuf,
     },
     Unmount {
         #[serde(with = "text")]
@@ -114,6 +121,8 @@ impl Operation {
                 Task::Delete(_) => "delete",
                 Task::Find(_) => "find",
             },
+            Self::Check(_) => "check",
+            Self::IsUsed { .. } => "is-used",
             Self::Unmount { .. } => "unmount",
             Self::List => "list",
             Self::Inspect { .. } => "inspect",
@@ -128,6 +137,7 @@ pub enum Answer {
     Mounted(Option<Box<Record>>),
     /// The mount of ours at the target, and in what it differs from the request: in nothing, if that is empty.
     Existing(Option<(Box<Record>, Vec<Difference>)>),
+    Checked(Checked),
     Unmounted(Way),
     Published,
     Unpublished,
@@ -136,8 +146,18 @@ pub enum Answer {
     Unserved(Vec<String>),
     /// `None`: there is none, or no longer.
     Volume(Option<Note>),
+    IsUsed(bool),
     Listed(Listing),
     Inspected(Box<Listed>),
+}
+
+/// What a request would become.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checked {
+    pub client: String,
+    pub image: String,
+    /// Names of its options whose values are secrets.
+    pub secrets: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

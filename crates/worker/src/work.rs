@@ -12,12 +12,12 @@ use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context, Plan};
 use shorefast_engine::publish::Made;
 use shorefast_engine::records::Records;
-use shorefast_engine::{Error, Installation, Request, existing, list, publish, unmount, unserved, usage};
+use shorefast_engine::{Error, Installation, Request, elsewhere, existing, list, options, publish, unmount, unserved, usage};
 use shorefast_image::Silent;
 use shorefast_sandbox::cgroup;
 
 use crate::base;
-use crate::job::{Answer, Cgroups, Directory, Job, Operation, Outcome};
+use crate::job::{Answer, Cgroups, Checked, Directory, Job, Operation, Outcome};
 use crate::wire;
 
 /// The body of [`crate::ask::COMMAND`]. Gives an exit code that nobody has to look at.
@@ -70,6 +70,8 @@ fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result
             }
             _ => Answer::Existing(None),
         },
+        Operation::Check(request) => check(request, &job.installation, warnings).map(Answer::Checked)?,
+        Operation::IsUsed { target } => elsewhere::is_used(&records, target).map(Answer::IsUsed)?,
         Operation::Unmount { target, manner } => unmount::unmount(&records, target, *manner).map(Answer::Unmounted)?,
         Operation::Base { request, secrets: names, task, within } => base::perform(&job.installation, task, *within, |target| {
             let request = Request { target: target.to_owned(), ..with_named_secrets(request, names, secrets) };
@@ -86,6 +88,16 @@ fn mount(request: &Request, installation: &Installation, warnings: &mut Vec<Fail
     let plan = plan(request, installation, warnings)?;
     let record = mounter.mount(&plan, &installation.host(Arc::new(Silent)))?;
     Ok(Answer::Mounted(record.map(Box::new)))
+}
+
+fn check(request: &Request, installation: &Installation, warnings: &mut Vec<Failure>) -> Result<Checked, Error> {
+    let Plan::Client(plan) = plan(request, installation, warnings)? else {
+        return Ok(Checked { client: "mount(8)".to_owned(), image: String::new(), secrets: Vec::new() });
+    };
+    let names = options::names(&request.options)?;
+    let secret = plan.recipe.definition.secret_options();
+    let secrets = names.into_iter().filter(|name| secret.contains(name)).collect();
+    Ok(Checked { client: plan.client.clone(), image: plan.root.to_string(), secrets })
 }
 
 fn plan(request: &Request, installation: &Installation, warnings: &mut Vec<Failure>) -> Result<Plan, Error> {

@@ -116,6 +116,10 @@ fn mounting() -> Vec<Row> {
         ),
         row(E::SecretsOption { client: client(), name: "NAME".into() }, "a name of a user with a comma, a quote or a second line"),
         row(E::NoGroupWay { client: client() }, "a pod's fsGroup, and a client without an option for it"),
+        row(
+            E::SecretFile { path: path(), source: ErrorKind::PermissionDenied.into() },
+            "a volume's secret file that others than root could read or change",
+        ),
         row(E::NotForGuests { what: "WHAT".into() }, "a volume written in a pod asks for what only an administrator may have"),
         row(E::Target { path: path(), source: call(Errno::NOENT) }, "the directory to mount at is not there"),
         row(E::SourceWrites { path: path(), client: client() }, "what is written to the mount could be lost at its end"),

@@ -56,6 +56,7 @@ impl Error {
             Self::UnknownSecret { .. } => {
                 "a secret's name is that of the option it is for; options that are no secrets belong among the options"
             }
+            Self::SecretFile { .. } => "the file must be root's alone: chown root, chmod 600, in a directory that only root can write to",
             Self::SecretsOption { .. } => "it must be one line without commas and quotes",
             Self::NoGroupWay { .. } => {
                 "leave fsGroup out, or add group_option = \"…\" to its definition if it has such an option (docs/CLIENTS.md)"

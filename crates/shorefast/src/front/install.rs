@@ -10,7 +10,7 @@ use shorefast_engine::configuration::{self, DIRECTORY, Sources};
 use shorefast_engine::records::Records;
 use shorefast_engine::{Error as EngineError, client, list, purge};
 use shorefast_image::Store;
-use shorefast_install::wish::{Csi, Definitions, Kubelet, Systemd};
+use shorefast_install::wish::{Csi, Definitions, Docker, Kubelet, Systemd};
 use shorefast_install::{Error, HostRoot, Wish, install, place, uninstall};
 use shorefast_sys::signals::Termination;
 
@@ -38,6 +38,9 @@ pub struct InstallArguments {
     /// Also install and enable a systemd unit that is the CSI driver of this node, for clusters that should not depend on a pod for it
     #[arg(long)]
     csi: bool,
+    /// Also install and enable the volume plugin for Docker and Podman: systemd units with socket activation
+    #[arg(long)]
+    docker: bool,
     /// Also copy the client definitions of this directory, such as a mounted ConfigMap, to the host's; those that are gone from it are
     /// removed
     #[arg(long, value_name = "DIR")]
@@ -192,6 +195,7 @@ fn wish(arguments: &InstallArguments, definitions: Option<Definitions>, host: &H
         helpers: arguments.helpers.clone(),
         systemd: if arguments.systemd { Systemd::Units } else { Systemd::Nothing },
         csi: if arguments.csi { Csi::Service } else { Csi::Nothing },
+        docker: if arguments.docker { Docker::Plugin } else { Docker::Nothing },
         definitions,
     })
 }
@@ -254,6 +258,10 @@ fn next_steps(wish: &Wish) -> String {
     }
     if wish.csi == Csi::Service {
         text += "next: systemctl daemon-reload && systemctl start shorefast-csi.service; kubectl apply -k deploy/kubernetes/csi/driver\n";
+    }
+    if wish.docker == Docker::Plugin {
+        text += "next: systemctl daemon-reload && systemctl start shorefast-docker.socket\n";
+        text += &format!("      without systemd: {} serve --docker &\n", wish.program().display());
     }
     text
 }

@@ -1,7 +1,7 @@
 //! `shorefast serve`: In: what to serve, and where. Out: an exit code, after SIGTERM.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -15,10 +15,14 @@ use crate::front::places::Places;
 use crate::report;
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").args(["csi", "docker"]).required(true).multiple(true))]
 pub struct ServeArguments {
     /// A CSI driver, for Kubernetes
-    #[arg(long, required = true)]
+    #[arg(long)]
     csi: bool,
+    /// A volume plugin, for Docker and Podman
+    #[arg(long)]
+    docker: bool,
     /// kubelet's --root-dir; nothing outside it is touched
     #[arg(long, value_name = "DIR", env = "KUBELET_ROOT", default_value = "/var/lib/kubelet")]
     kubelet_root: PathBuf,
@@ -37,6 +41,9 @@ pub struct ServeArguments {
     /// Tell kubelet how volumes are (Kubernetes 1.37 and later, feature gate CSIVolumeHealth)
     #[arg(long)]
     volume_health: bool,
+    /// The volume plugin's socket; its name without .sock is the driver's name
+    #[arg(long, value_name = "PATH", default_value = "/run/docker/plugins/shorefast.sock")]
+    docker_socket: PathBuf,
     /// Serve /healthz and /metrics over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen_metrics: Option<SocketAddr>,
@@ -64,21 +71,34 @@ pub fn run(arguments: ServeArguments, places: &Places) -> Result<ExitCode, Error
         Err(error) => return failed(&error),
     };
     let operations = Operations::new(workers);
-    let kubelet_root = std::path::absolute(&arguments.kubelet_root).unwrap_or(arguments.kubelet_root);
-    let settings = Settings {
-        // Paths are compared with it as text.
-        kubelet_root: kubelet_root.components().collect(),
-        driver_name: arguments.driver_name,
-        node_id: arguments.node_id.unwrap_or_else(host_name),
-        socket: arguments.csi_socket,
-        registration: if arguments.no_registration { Registration::None } else { Registration::WithKubelet },
-        health: if arguments.volume_health { Health::Told } else { Health::NotTold },
-        say: report::say,
-    };
-    let endpoints = if arguments.csi { shorefast_csi::endpoints(settings, operations.clone()) } else { Vec::new() };
+    let mut endpoints = Vec::new();
+    if arguments.csi {
+        endpoints.extend(shorefast_csi::endpoints(csi(&arguments), operations.clone()));
+    }
+    if arguments.docker {
+        // Docker wants a mount's full path.
+        let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let (directory, run_dir) = (full(&places.root).join("docker"), full(&places.run_dir));
+        let settings = shorefast_docker::Settings { socket: arguments.docker_socket, directory, run_dir };
+        endpoints.push(shorefast_docker::endpoint(settings, operations.clone()));
+    }
     match shorefast_serve::run(Options { endpoints, metrics: arguments.listen_metrics, operations }) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => failed(&error),
+    }
+}
+
+fn csi(arguments: &ServeArguments) -> Settings {
+    let kubelet_root = std::path::absolute(&arguments.kubelet_root).unwrap_or_else(|_| arguments.kubelet_root.clone());
+    Settings {
+        // Paths are compared with it as text.
+        kubelet_root: kubelet_root.components().collect(),
+        driver_name: arguments.driver_name.clone(),
+        node_id: arguments.node_id.clone().unwrap_or_else(host_name),
+        socket: arguments.csi_socket.clone(),
+        registration: if arguments.no_registration { Registration::None } else { Registration::WithKubelet },
+        health: if arguments.volume_health { Health::Told } else { Health::NotTold },
+        say: report::say,
     }
 }
 

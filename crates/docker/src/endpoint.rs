@@ -1,0 +1,23 @@
+//! The plugin's socket.
+
+use std::sync::Arc;
+
+use shorefast_serve::service::Served;
+use shorefast_serve::{Endpoint, Operations, Protocol};
+use tokio::net::UnixStream;
+
+use crate::http;
+use crate::plugin::{Plugin, Settings};
+
+pub fn endpoint(settings: Settings, operations: Operations) -> Endpoint {
+    let plugin = Arc::new(Plugin::new(&settings, operations));
+    Endpoint { name: "docker", socket: settings.socket, protocol: Arc::new(Docker(plugin)) }
+}
+
+struct Docker(Arc<Plugin>);
+
+impl Protocol for Docker {
+    fn serve(&self, connection: UnixStream) -> Served {
+        Box::pin(http::serve(connection, Arc::clone(&self.0)))
+    }
+}

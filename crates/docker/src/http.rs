@@ -1,0 +1,74 @@
+//! HTTP on one connection: one request, one answer, in JSON.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use shorefast_engine::text;
+use tokio::net::UnixStream;
+
+use crate::answer;
+use crate::call::{self, Call};
+use crate::error::Error;
+use crate::messages::Answer;
+use crate::plugin::Plugin;
+
+const TYPE: HeaderValue = HeaderValue::from_static("application/vnd.docker.plugins.v1.1+json");
+/// A request has a few hundred bytes.
+const LARGEST: usize = 256 << 10;
+/// For a caller that says nothing.
+const TO_ASK: Duration = Duration::from_secs(10);
+
+pub(crate) async fn serve(connection: UnixStream, plugin: Arc<Plugin>) {
+    let service = service_fn(|request| {
+        let plugin = Arc::clone(&plugin);
+        async move { Ok::<_, Infallible>(respond(plugin, request).await) }
+    });
+    let mut server = http1::Builder::new();
+    // A connection per request: none is left open to a server that is replaced.
+    server.timer(TokioTimer::new()).header_read_timeout(TO_ASK).max_buf_size(16 << 10).keep_alive(false);
+    // An error is the caller's. A caller that is gone takes its request along.
+    let _ = server.serve_connection(TokioIo::new(connection), service).await;
+}
+
+async fn respond(plugin: Arc<Plugin>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let answered = match read(request).await {
+        Ok(call) => answer::to(plugin, call).await,
+        Err(error) => Err(error),
+    };
+    let (status, answer) = match answered {
+        Ok(answer) => (StatusCode::OK, answer),
+        // Clients, servers and images have a say in it, and it will be printed.
+        Err(error) => (status_of(&error), Answer { err: text::printable_line(&error.to_string()).into_owned(), ..Answer::default() }),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(serde_json::to_vec(&answer).unwrap_or_default())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, TYPE);
+    response
+}
+
+async fn read(request: Request<Incoming>) -> Result<Call, Error> {
+    if request.method() != Method::POST {
+        return Err(Error::Malformed(format!("{} instead of POST", request.method())));
+    }
+    let path = request.uri().path().to_owned();
+    let body = tokio::time::timeout(TO_ASK, Limited::new(request.into_body(), LARGEST).collect()).await;
+    let body = body.map_err(|_| Error::Malformed("it does not end".to_owned()))?;
+    let body = body.map_err(|error| Error::Malformed(error.to_string()))?;
+    call::parse(&path, &body.to_bytes())
+}
+
+fn status_of(error: &Error) -> StatusCode {
+    match error {
+        Error::Malformed(_) => StatusCode::BAD_REQUEST,
+        Error::UnknownCall(_) => StatusCode::NOT_FOUND,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
