@@ -70,7 +70,7 @@ fn mistakes_are_said_when_a_volume_is_created() {
     let source = host.directory("source");
     let rows = [
         (json!({ "tpye": "sshfs", "device": "x" }), "did you mean \"type\"?"),
-        (json!({ "type": "sshsf", "device": "x" }), "did you mean \"sshfs\"?"),
+        (json!({ "type": "sshsf", "device": "x" }), "did you mean sshfs?"),
         (json!({ "type": "sshfs" }), "\"device\" is missing"),
         (json!({ "type": "sshfs", "device": "x", "o": "context=\"x" }), "unclosed double quote"),
         (json!({ "type": "sshfs", "device": "x", "client": "nosuch" }), "no client \"nosuch\""),

@@ -87,7 +87,7 @@ fn sshfs_and_bindfs_volumes_with_the_words_of_dockers_own_driver() {
 
     // What cannot be is said, by Docker, in our words.
     let refused = try_docker(&["volume", "create", "-d", "shorefast", "-o", "type=sshsf", "-o", "device=x", "wrong"]);
-    refused.exits(1).says("did you mean \"sshfs\"?");
+    refused.exits(1).says("did you mean sshfs?");
     let wrong = format!("o={}", server.options().replace("port=2222", "port=2223"));
     docker(&["volume", "create", "-d", "shorefast", "-o", "type=sshfs", "-o", &device, "-o", &wrong, "closed"]);
     let refused = try_docker(&["run", "--rm", "--network=host", "-v", "closed:/data", "clients", "true"]);
