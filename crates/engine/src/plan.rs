@@ -1,22 +1,24 @@
 //! In: request and configuration. Out: a value that describes everything that will happen.
 
 mod display;
+mod command;
+mod files;
 mod guest;
+mod needs;
 mod source;
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use shorefast_broker::Policy;
-use shorefast_broker::policy::{Owner, ServiceUse, Start};
+use shorefast_broker::policy::Owner;
 use shorefast_broker::rules::{Asked, Extra};
 use shorefast_image::{Reference, nearest};
 use shorefast_runtimes::{Malformed, Selector};
 use shorefast_sandbox::Spec;
 use shorefast_sandbox::cgroup::Limits;
-use shorefast_sandbox::spec::{self, Content, File, HostSource, Identity, ProcessLimits, Processes, Role};
+use shorefast_sandbox::spec::{File, HostSource, Identity, ProcessLimits, Processes, Role};
 
 use crate::client::{self, Client, Origin};
 use crate::configuration::{self, Author, Configuration, Written};
@@ -26,9 +28,15 @@ use crate::host_helper;
 use crate::host_mount::HostPlan;
 use crate::mode::{self, Choice, Mode, Place};
 use crate::options::{self, Item};
+use crate::plan::command::{Values, expand};
+use crate::plan::files::{hand_over_files, host_files, provided_files};
+use crate::plan::needs::{needs, service_use};
 use crate::recipe::{Fingerprint, Recipe};
-use crate::request::{Author as RequestAuthor, Existing, HelperFlag, Request, SecretFile};
+use crate::request::{Author as RequestAuthor, Existing, Request, SecretFile};
 use crate::secret;
+
+pub use files::HostFile;
+pub use needs::Need;
 
 #[derive(Clone, Debug)]
 pub enum Plan {
@@ -72,25 +80,6 @@ pub struct ClientPlan {
     shown_options: String,
 }
 
-/// A file that the client gets besides its image.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct HostFile {
-    pub inside: PathBuf,
-    /// The host's, if there is one.
-    pub host: Option<PathBuf>,
-    /// What the client adds to it is for its next mounts, too.
-    pub is_kept: bool,
-}
-
-/// A file of the host without which a service does not run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
-    pub service: String,
-    pub path: PathBuf,
-    /// What the caller can do if the file is missing.
-    pub otherwise: Option<String>,
-}
-
 /// Where the client's files are.
 #[derive(Clone, Debug)]
 pub enum Root {
@@ -114,10 +103,6 @@ pub struct Context {
     /// The caller: the owner of the mount.
     pub owner: Owner,
 }
-
-/// Host files that a client needs to find servers.
-const HOST_FILES: &[&str] = &[NAME_SERVERS, "/etc/hosts"];
-const NAME_SERVERS: &str = "/etc/resolv.conf";
 
 pub fn make(request: &Request, context: &Context) -> Result<Plan, Error> {
     if let (Some(path), SecretFile::OfRoot) = (&request.secret, request.secret_file) {
@@ -301,25 +286,6 @@ fn group_option(request: &Request, client: &str, definition: &Definition) -> Res
     request.group.map(option).transpose()
 }
 
-/// Files that the definition provides, and host files that a client needs to find servers.
-fn provided_files(definition: &Definition, request: &Request) -> impl Iterator<Item = File> {
-    let provide = definition.provide.iter().map(|(path, provided)| File { inside: path.clone(), content: provided.content() });
-    let provided = |path: &str| definition.provide.contains_key(Path::new(path));
-    let from = |path: &str| request.name_servers.clone().filter(|_| path == NAME_SERVERS).unwrap_or_else(|| path.into());
-    let of_host = HOST_FILES.iter().filter(move |path| !provided(path));
-    provide.chain(of_host.map(move |path| File { inside: path.into(), content: Content::HostIfThere(from(path)) }))
-}
-
-fn host_files(definition: &Definition) -> Vec<HostFile> {
-    let inside: std::collections::BTreeSet<_> = definition.host_files.keys().chain(&definition.remember).collect();
-    let file = |inside: &PathBuf| HostFile {
-        inside: inside.clone(),
-        host: definition.host_files.get(inside).cloned(),
-        is_kept: definition.remember.contains(inside),
-    };
-    inside.into_iter().map(file).collect()
-}
-
 fn identity(definition: &Definition, root: &Root, place: Place) -> Identity {
     match (root, definition.namespaces.user) {
         _ if place == Place::Chroot => Identity::HostRoot,
@@ -335,89 +301,6 @@ fn processes(definition: &Definition, root: &Root, place: Place) -> Processes {
         (Root::Image(_), Namespace::Host) => Processes::Host,
         (Root::Image(_), Namespace::Private) | (Root::Container(_), _) => Processes::Own,
     }
-}
-
-fn service_use(services: &Services) -> ServiceUse {
-    ServiceUse {
-        names: services.run.iter().map(|service| service.name.clone()).collect(),
-        start: if services.asked_by.is_some() { Start::WhenAsked } else { Start::BeforeTheMount },
-        with: services.used_with.clone(),
-        unless: services.unless.clone(),
-    }
-}
-
-/// Judged by the caller's options; the broker judges by the options that the client passes on.
-fn needs(services: &[Services], items: &[Item]) -> Vec<Need> {
-    let options: Vec<_> = items.iter().map(ToString::to_string).collect();
-    let used = services.iter().filter(|services| service_use(services).is_used_by(options.iter().map(String::as_str)));
-    let all =
-        used.flat_map(|services| services.run.iter().flat_map(move |service| service.files().map(move |path| (services, service, path))));
-    all.map(|(services, service, path)| Need { service: service.name.clone(), path: path.clone(), otherwise: services.otherwise.clone() })
-        .collect()
-}
-
-/// Options that name a host file get the path of the client's private copy.
-fn hand_over_files(items: Vec<Item>, definition: &Definition) -> (Vec<Item>, Vec<File>) {
-    let mut files = Vec::new();
-    let hand_over = |item: Item| {
-        let Some(path) = guest::host_file(&item, definition) else { return item };
-        let name = Path::new(path).file_name().unwrap_or(OsStr::new("file"));
-        let inside = Path::new(spec::FILES).join(files.len().to_string()).join(name);
-        let value = inside.to_string_lossy().into_owned();
-        files.push(File { inside, content: Content::Host(path.into()) });
-        Item { name: item.name, value: Some(value) }
-    };
-    let items = items.into_iter().map(hand_over).collect();
-    (items, files)
-}
-
-struct Values<'a> {
-    fstype: &'a str,
-    options: &'a str,
-    flags: &'a [HelperFlag],
-    source: &'a OsStr,
-}
-
-/// Fills in the command's placeholders. Without options, the pair `-o {options}` is dropped; `{flags}` expands to any number of words.
-fn expand(command: &[String], values: &Values<'_>) -> Vec<OsString> {
-    let mut words: Vec<OsString> = Vec::new();
-    for word in command {
-        if word == "{options}" && values.options.is_empty() {
-            if words.last().is_some_and(|last| last == "-o") {
-                words.pop();
-            }
-            continue;
-        }
-        if word == "{flags}" {
-            words.extend(values.flags.iter().map(|flag| flag.word().into()));
-        } else {
-            words.push(fill(word, values));
-        }
-    }
-    words
-}
-
-/// One pass from left to right: text from a value is never expanded again.
-fn fill(word: &str, values: &Values<'_>) -> OsString {
-    let places: [(&str, &OsStr); 4] = [
-        ("{type}", OsStr::new(values.fstype)),
-        ("{options}", OsStr::new(values.options)),
-        ("{source}", values.source),
-        ("{target}", OsStr::new(spec::TARGET)),
-    ];
-    let mut filled = Vec::new();
-    let mut rest = word;
-    while !rest.is_empty() {
-        if let Some((name, value)) = places.iter().find(|(name, _)| rest.starts_with(name)) {
-            filled.extend_from_slice(value.as_bytes());
-            rest = &rest[name.len()..];
-        } else {
-            let next = rest.chars().next().map_or(1, char::len_utf8);
-            filled.extend_from_slice(&rest.as_bytes()[..next]);
-            rest = &rest[next..];
-        }
-    }
-    OsString::from_vec(filled)
 }
 
 impl ClientPlan {
@@ -447,37 +330,9 @@ impl ClientPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shorefast_sandbox::spec::Secret;
+    use shorefast_sandbox::spec::{Content, Secret};
 
     use crate::difference::Difference;
-
-    fn expanded(command: &[&str], options: &str) -> Vec<String> {
-        let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
-        let flags = [HelperFlag::Sloppy, HelperFlag::Verbose];
-        let values = Values { fstype: "t", options, flags: &flags[..options.len().min(2)], source: OsStr::new("{target}") };
-        expand(&command, &values).into_iter().map(|word| word.into_string().unwrap()).collect()
-    }
-
-    #[test]
-    fn placeholders_are_filled_once() {
-        let rows: &[(&[&str], &str, &[&str])] = &[
-            (
-                &["m", "-t", "{type}", "-o", "{options}", "{source}", "{target}"],
-                "a=b",
-                &["m", "-t", "t", "-o", "a=b", "{target}", spec::TARGET],
-            ),
-            (&["m", "-o", "{options}", "{target}"], "", &["m", spec::TARGET]),
-            (&["m", "{options}", "{target}"], "", &["m", spec::TARGET]),
-            (&["m", "--opts={options}", "x{type}y"], "", &["m", "--opts=", "xty"]),
-            (&["{unknown}", "{"], "", &["{unknown}", "{"]),
-            (&["m", "{flags}", "x"], "", &["m", "x"]),
-            (&["m", "{flags}", "x"], "a", &["m", "-s", "x"]),
-            (&["m", "{flags}", "-o", "{options}"], "ab", &["m", "-s", "-v", "-o", "ab"]),
-        ];
-        for (command, options, expected) in rows {
-            assert_eq!(expanded(command, options), *expected);
-        }
-    }
 
     #[test]
     fn a_recipe_gives_the_same_plan_again_with_what_the_files_held_then() {
@@ -533,27 +388,5 @@ mod tests {
         for (request, expected) in rows {
             assert_eq!(fingerprint(&base).differences(&fingerprint(&request)), expected, "{request:?}");
         }
-    }
-
-    #[test]
-    fn a_kerberos_mount_needs_the_hosts_key() {
-        let nfs = crate::catalogue::named("nfs").unwrap().complete().unwrap();
-        let needed = |text: &str| {
-            let needs = needs(&nfs.services, &options::parse(text).unwrap().items);
-            needs.into_iter().map(|need| (need.service, need.path.to_str().unwrap().to_owned())).collect::<Vec<_>>()
-        };
-        let both = ["/etc/krb5.keytab", "/etc/krb5.conf"].map(|path| ("rpc.gssd".to_owned(), path.to_owned()));
-        assert_eq!(needed("vers=4.2,sec=krb5p"), both);
-        assert_eq!(needed("vers=3,sec=sys"), []);
-    }
-
-    #[test]
-    fn a_file_option_names_the_copy() {
-        let definition = crate::definition::parse("types = [\"x\"]\nfiles = [\"IdentityFile\"]").unwrap();
-        let items = options::parse("IdentityFile=/root/.ssh/id,port=22,Other=/etc/x,IdentityFile=/dev/null").unwrap().items;
-        let (items, files) = hand_over_files(items, &definition);
-        assert_eq!(options::join(&items), "IdentityFile=/shorefast/files/0/id,port=22,Other=/etc/x,IdentityFile=/dev/null");
-        assert_eq!(files.len(), 1);
-        assert!(matches!(&files[0].content, Content::Host(path) if path == Path::new("/root/.ssh/id")));
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use shorefast_broker::Grant;
 use shorefast_sandbox::spec::{Content, File};
 
-use crate::definition::check_provided;
+use crate::definition::keys::check_provided;
 
 /// Daemons in the client's image that some of its mounts need: one instance for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
