@@ -103,7 +103,7 @@ fn killed_at_every_point(name: &'static str, keys: &str, recovery: Recovery) {
     let client = aftermath::client(&host, name, &format!("{keys}\n{LIMITS}"));
     let (source, target) = (aftermath::source(&host), host.directory("target"));
     let request = Request::new(&client, name, source, &target);
-    for point in Point::ALL {
+    for point in Point::of_mount() {
         println!("killed at {}", point.name());
         let mut mount = Command::new(&binary);
         mount.args(request.arguments(Way::Directory, &[])).env("SHOREFAST_KILL_AT", point.name());
@@ -121,7 +121,7 @@ fn killed_at_every_point(name: &'static str, keys: &str, recovery: Recovery) {
 }
 
 fn is_attached(point: Point) -> bool {
-    let place = |wanted: Point| Point::ALL.iter().position(|point| *point == wanted);
+    let place = |wanted: Point| Point::of_mount().iter().position(|point| *point == wanted);
     place(point) >= place(Point::Attached)
 }
 

@@ -11,7 +11,7 @@ use shorefast_tests::command::Running;
 use shorefast_tests::hostile::{self, files_below};
 use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
-use shorefast_tests::runtimes::{Kind, Runtime};
+use shorefast_tests::runtimes::{self, Kind, Runtime};
 use shorefast_tests::{Host, Ran, command, mountinfo, wait};
 
 const DATA: &str = "/var/data";
@@ -174,8 +174,7 @@ fn a_client_runs_in_a_container_with_users_of_its_own() {
             command::run(&["umount", text(&held)]);
         }
         runtime.stop(name);
-        wait::until("the mount to end with its container", || mountinfo::at(&target).is_empty().then_some(()));
-        wait::until("the record to go", || host.list().is_empty().then_some(()));
+        runtimes::assert_dies_with_its_container(&host, &target);
         runtime.remove(name);
     }
     host.settle();
@@ -197,19 +196,18 @@ fn ends_with(kind: Kind, stop: &[&str]) {
     sandboxed.iter().for_each(|process| assert_eq!(groups(*process), of_container, "{}", process.describe()));
     let started = Instant::now();
     command::run(stop);
-    wait::until("the mount to end with its container", || mountinfo::at(&target).is_empty().then_some(()));
-    wait::until("the record to go", || host.list().is_empty().then_some(()));
+    runtimes::assert_dies_with_its_container(&host, &target);
     wait::until("the client to end", || host.sandboxed().is_empty().then_some(()));
     assert!(started.elapsed() < Duration::from_secs(10), "it took {:?}", started.elapsed());
 }
 
 #[test]
-fn docker_stop_ends_the_mount() {
+fn docker_stop_leaves_a_dead_mount() {
     ends_with(Kind::Docker, &["docker", "stop", "--time=1", "clients"]);
 }
 
 #[test]
-fn podman_stop_ends_the_mount() {
+fn podman_stop_leaves_a_dead_mount() {
     ends_with(Kind::Podman, &["podman", "stop", "--time=1", "clients"]);
 }
 

@@ -21,6 +21,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use shorefast_tests::client::Request;
 use shorefast_tests::command::Running;
 use shorefast_tests::hostile::{self, files_below};
+use shorefast_tests::kernel::is_guest;
 use shorefast_tests::{Client, Host, Ran, Way, command, mountinfo, wait};
 
 use crate::image::{IMAGE, OPEN, make_image, make_source};
@@ -197,10 +198,6 @@ const SOURCE: &str = "/srv/source";
 /// Races that go on after a mount that is allowed, because the client undoes it; with one mount they would be over at the first.
 const MANY_MOUNTS: &[&str] =
     &["races-type", "races-target", "races-options", "races-cwd", "races-symlink", "races-rename", "races-root", "races-fd"];
-
-fn is_guest() -> bool {
-    fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
-}
 
 #[derive(Debug)]
 struct Listed {

@@ -103,8 +103,8 @@ fn a_client_that_is_told_to_end_leaves_no_dead_mount() {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_no_dead_mount() {
-    let Some(Mounted { host, daemon, .. }) = mounted("") else { return };
+fn a_client_that_is_killed_leaves_no_dead_mount_if_its_definition_says_so() {
+    let Some(Mounted { host, daemon, .. }) = mounted("on_exit = \"detach\"") else { return };
     daemon.signal(Signal::KILL);
     host.assert_nothing_left();
 }
@@ -113,7 +113,8 @@ fn a_client_that_is_killed_leaves_no_dead_mount() {
 #[test]
 fn a_target_can_be_mounted_again_right_after_its_clients_death() {
     let Some(host) = Host::new() else { return };
-    let client = Client::named("bindfs");
+    let definition = fs::read_to_string(&Client::named("bindfs").definition).expect("a definition can be read");
+    let client = Client::defined(&host, "bindfs", &format!("{definition}\non_exit = \"detach\"\n"));
     let (source, target) = (host.directory("source"), host.directory("target"));
     fs::write(source.join("file"), "content").expect("the source can be written to");
     let request = Request::new(&client, "bindfs", source, &target);
@@ -145,8 +146,8 @@ fn a_frozen_client_ends_when_it_is_forced_to() {
 }
 
 #[test]
-fn a_killed_sandbox_leaves_no_dead_mount() {
-    let Some(Mounted { host, .. }) = mounted("") else { return };
+fn a_killed_sandbox_leaves_no_dead_mount_if_its_definition_says_so() {
+    let Some(Mounted { host, .. }) = mounted("on_exit = \"detach\"") else { return };
     host.sandboxed().iter().for_each(|process| process.signal(Signal::KILL));
     host.assert_nothing_left();
 }
@@ -180,7 +181,7 @@ fn umount_is_bounded_when_the_client_hangs() {
 
 #[test]
 fn reconcile_cleans_up_after_the_death_of_everything() {
-    let Some(Mounted { host, .. }) = mounted("limits = { pids = 50 }") else { return };
+    let Some(Mounted { host, .. }) = mounted("limits = { pids = 50 }\non_exit = \"detach\"") else { return };
     let inspected = host.shorefast(&["inspect", "--json", "/srv/target"]).succeeds().json();
     let keeper = inspected["keeper"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a keeper");
     Process { pid: keeper }.signal(Signal::KILL);

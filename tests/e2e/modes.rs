@@ -149,9 +149,15 @@ fn a_client_in_a_chroot_is_the_hosts_root_and_sees_the_images_files() {
     assert_eq!(inside, fs::read(chroot.client.image_directory().join("usr/bin/bindfs")).expect("the image"));
     assert!(!daemon.file("root/srv/source").exists(), "it sees the host's files");
 
-    // Its end is the mount's end, as everywhere.
+    // Another one takes over when it dies, as everywhere.
     daemon.signal(Signal::KILL);
-    wait::until("the mount to end", || mountinfo::at(&chroot.target).is_empty().then_some(()));
+    wait::until("a new client", || {
+        host.list().first().is_some_and(|row| row["state"] == "serving" && row["pid"] != daemon.pid).then_some(())
+    });
+    assert_eq!(chroot.read(), b"content");
+    let mounts = mountinfo::at(&chroot.target);
+    assert!(mounts.iter().all(|mount| ["ro", "noexec", "nosuid", "nodev"].iter().all(|flag| mount.has(flag))), "{mounts:?}");
+    host.shorefast(&["umount", text(&chroot.target)]).succeeds();
     host.assert_nothing_left();
 }
 

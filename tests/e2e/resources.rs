@@ -17,7 +17,7 @@ const FUSE_MOUNTS: usize = 20;
 
 /// Of ours, for each FUSE mount: two processes, the one with the client's output, its log and its children's signals open, the other
 /// with a pidfd, the log, our binary and the recipe, and the run directory, because this test's host has a mount namespace of its own.
-const FILES_PER_FUSE_MOUNT: usize = 8;
+const FILES_PER_FUSE_MOUNT: usize = 10;
 
 /// Where nobody ever calls anything but mount and plain umount, records of what is gone do not pile up.
 #[test]

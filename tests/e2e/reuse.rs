@@ -15,6 +15,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use shorefast_tests::client::Request;
 use shorefast_tests::command::Running;
+use shorefast_tests::kernel::is_guest;
 use shorefast_tests::{Client, Host, Way, hostile, wait};
 
 const IMAGE: &str = "/srv/image";
@@ -52,10 +53,6 @@ fn a_mount_whose_caller_was_killed_before_the_answer_is_undone() {
     broker.let_go();
     mount.finish().exits(32);
     host.assert_nothing_left();
-}
-
-fn is_guest() -> bool {
-    fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
 }
 
 const NO_STOPS: &str = "user-mode-linux cannot stop a process at its system calls for another";

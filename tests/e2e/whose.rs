@@ -244,7 +244,8 @@ fn a_client_that_dies_while_covered_leaves_no_control_groups() {
     let Some(host) = Host::new() else { return };
     let (source, target) = (host.directory("source"), host.directory("target"));
     let definition = fs::read_to_string(&Client::named("bindfs").definition).expect("a definition can be read");
-    let client = Client::defined(&host, "bindfs", &format!("{definition}limits = {{ memory = \"256M\", pids = 64 }}\n"));
+    let client =
+        Client::defined(&host, "bindfs", &format!("{definition}on_exit = \"detach\"\nlimits = {{ memory = \"256M\", pids = 64 }}\n"));
     Request::new(&client, "bindfs", &source, &target).sandboxed(&host).succeeds();
     let groups: Vec<PathBuf> = serde_json::from_value(the_record(&host)["cgroup"].clone()).expect("a record names its groups");
     assert!(!groups.is_empty() && groups.iter().all(|group| group.is_dir()), "{groups:?}");

@@ -91,6 +91,19 @@ impl Client {
     }
 }
 
+/// A type `script` of the host's configuration, whose source is no path of the host, as most are.
+pub fn define_script(host: &Host, script: &str, more_keys: &str) {
+    let script = toml::Value::String(script.to_owned());
+    let image = Client::named("tmpfs").image_directory();
+    host.define(
+        "script",
+        &format!(
+            "types = [\"script\"]\nkernel_types = [\"tmpfs\"]\nimage = \"dir:{}\"\n{more_keys}\ncommand = [\"sh\", \"-c\", {script}, \"sh\", \"{{target}}\", \"{{options}}\"]\n",
+            image.display()
+        ),
+    );
+}
+
 /// A request to mount; built by the test, done in any `Way`.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {

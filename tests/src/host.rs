@@ -143,6 +143,12 @@ impl Host {
         file
     }
 
+    /// A directory of the machine, from now on with this test's own changes.
+    pub fn make_writable(&self, directory: &str) {
+        mount_overlay(directory, &Path::new("/run/.changes").join(directory.trim_start_matches('/')));
+        self.settle();
+    }
+
     /// The binary under another name, which is another front: a symbolic link at `path`.
     pub fn install(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = self.path(path);

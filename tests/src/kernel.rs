@@ -14,3 +14,10 @@ pub fn owners_can_be_mapped() -> bool {
 pub fn is_guest() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
 }
+
+/// Major and minor number.
+pub fn version() -> (u32, u32) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("every kernel has one");
+    let mut numbers = release.split(['.', '-']).filter_map(|number| number.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}

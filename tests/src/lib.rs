@@ -6,6 +6,7 @@
 pub mod runtimes;
 pub mod servers;
 
+pub mod channel;
 pub mod client;
 pub mod hostile;
 pub mod layout;

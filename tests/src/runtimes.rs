@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::processes::{self, Process};
 use crate::servers::Server;
-use crate::{Client, Host, command, wait};
+use crate::{Client, Host, command, mountinfo, wait};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -22,7 +22,13 @@ pub struct Runtime {
     pub kind: Kind,
     names: std::cell::RefCell<Vec<String>>,
     server: Option<Server>,
+    /// Where Podman's containers have their files from.
+    files: [&'static str; 2],
 }
+
+/// A directory of the host, which needs no storage of Podman's. With these, Podman 4.3 never unmounts a volume.
+const DIRECTORY: [&str; 2] = ["--rootfs", "/srv/rootfs"];
+const IMAGE: [&str; 2] = ["--pull=never", "clients"];
 
 /// What every container does until it is stopped: nothing, and it does not reap what is left to it.
 const IDLE: [&str; 2] = ["/bin/sleep", "1000"];
@@ -57,19 +63,27 @@ impl Runtime {
         if let Some(socket) = socket {
             wait::until(socket, || std::os::unix::net::UnixStream::connect(socket).ok());
         }
-        let runtime = Self { kind, names: Vec::new().into(), server };
+        let runtime = Self { kind, names: Vec::new().into(), server, files: DIRECTORY };
         runtime.load(host);
         host.settle();
         runtime
     }
 
+    /// Podman, whose containers are of an image in its own storage, as users have them.
+    pub fn podman_with_image(host: &Host) -> Self {
+        let mut runtime = Self::start(host, Kind::Podman);
+        command::run(&["podman", "import", &archive(), "clients"]);
+        host.settle();
+        runtime.files = IMAGE;
+        runtime
+    }
+
     fn load(&self, host: &Host) {
-        let archive = Client::named("bindfs").image_directory().with_extension("tar");
-        let archive = archive.to_str().expect("our own paths are text");
+        let archive = archive();
         match self.kind {
             Kind::Docker => wait::until("Docker to take an image", || {
                 let mut import = Command::new("docker");
-                import.args(["import", archive, "clients"]);
+                import.args(["import", &archive, "clients"]);
                 (command::finish(import).code == Some(0)).then_some(())
             }),
             Kind::Podman | Kind::Containerd => {
@@ -94,7 +108,7 @@ impl Runtime {
             Kind::Docker => [&["docker", "run", "--detach", "--network=host", "--name", name], options, &["clients"]].concat(),
             Kind::Podman => {
                 let run = ["podman", "run", "--detach", "--network=host", "--name", name];
-                [&run, options, &limits, &["--rootfs", "/srv/rootfs"]].concat()
+                [&run, options, &limits, &self.files].concat()
             }
             Kind::Containerd => [&["ctr", "run", "--detach", "--net-host", "--rootfs"], options, &["/srv/rootfs", name]].concat(),
         };
@@ -135,10 +149,15 @@ impl Runtime {
         match self.kind {
             Kind::Docker => drop(command::run(&["docker", "rm", "--force", name])),
             Kind::Podman => {
+                let id = command::run(&["podman", "inspect", "--format={{.Id}}", name]).stdout;
                 command::run(&["podman", "rm", "--force", "--time=0", name]);
                 // A container's end starts a podman of its own, which mounts its storage while it cleans up, beside whatever comes next.
-                let is_podmans = |process: &Process| matches!(process.status("Name").as_deref(), Some("podman" | "conmon"));
-                wait::until("podman to clean up", || (!processes::on_this_network().iter().any(is_podmans)).then_some(()));
+                // Both that and what stands above the container say its id; other containers go on.
+                let is_its = |process: &Process| {
+                    let is_podmans = matches!(process.status("Name").as_deref(), Some("podman" | "conmon"));
+                    is_podmans && String::from_utf8_lossy(&fs::read(process.file("cmdline")).unwrap_or_default()).contains(id.trim())
+                };
+                wait::until("podman to clean up", || (!processes::on_this_network().iter().any(is_its)).then_some(()));
             }
             Kind::Containerd => drop(command::run(&["ctr", "tasks", "delete", "--force", name])),
         }
@@ -166,6 +185,12 @@ impl Drop for Runtime {
     }
 }
 
+/// The files of every container.
+fn archive() -> String {
+    let archive = Client::named("bindfs").image_directory().with_extension("tar");
+    archive.to_str().expect("our own paths are text").to_owned()
+}
+
 /// In its usual places, which are the test's own. crun, its default, refuses hosts that have both versions of control groups.
 fn configure_podman() {
     let storage = "[storage]\ndriver = \"overlay\"\ngraphroot = \"/srv/podman\"\nrunroot = \"/run/podman-run\"\n";
@@ -174,4 +199,14 @@ fn configure_podman() {
     fs::create_dir_all(directory).expect("a writable /etc");
     fs::write(directory.join("storage.conf"), storage).expect("a writable /etc");
     fs::write(directory.join("containers.conf"), engine).expect("a writable /etc");
+}
+
+/// The container was stopped: the mount stays, and its users get errors, until it is unmounted.
+#[track_caller]
+pub fn assert_dies_with_its_container(host: &Host, target: &Path) {
+    let is_dead = || fs::read_dir(target).is_err_and(|error| error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()));
+    wait::until("the mount to die with its container", || is_dead().then_some(()));
+    assert_eq!(mountinfo::at(target).len(), 1, "the directory below was uncovered");
+    host.shorefast(&["umount".as_ref(), target.as_os_str()]).succeeds();
+    wait::until("the record to go", || host.list().is_empty().then_some(()));
 }

@@ -67,7 +67,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    pub(crate) fn keep(&mut self) {
+    /// The mount is complete: it lives on without us.
+    pub fn keep(&mut self) {
         self.kept = true;
     }
 }
@@ -111,9 +112,9 @@ impl<'a> Broker<'a> {
         self.view.hide().map_err(Error::View)
     }
 
-    /// The mount is complete: it lives on without us.
-    pub fn keep(mut self) {
-        self.mounted.iter_mut().for_each(Mounted::keep);
+    /// Takes no more calls of the client.
+    pub fn into_mounted(self) -> Option<Mounted> {
+        self.mounted
     }
 
     /// The calls that were not performed, oldest first.

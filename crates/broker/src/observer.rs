@@ -36,9 +36,8 @@ impl<'a> SelfMountObserver<'a> {
         self.view.hide().map_err(Error::View)
     }
 
-    /// The mount is complete: it lives on without us.
-    pub fn keep(mut self) {
-        self.mounted.iter_mut().for_each(Mounted::keep);
+    pub fn into_mounted(self) -> Option<Mounted> {
+        self.mounted
     }
 
     pub fn look(&mut self) -> Result<(), Error> {

@@ -31,7 +31,10 @@ pub enum RootFiles {
 pub fn find(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<ClientRoot, Error> {
     match &plan.root {
         Root::Image(image) => {
-            let mut image = obtain(image, host, plan.image_timeout)?;
+            let mut image = match plan.recipe.digest {
+                Some(digest) => same(image, digest, host)?,
+                None => obtain(image, host, plan.image_timeout)?,
+            };
             let held = image.held.take();
             Ok(ClientRoot { prepared, root_files: RootFiles::Image(image), held })
         }
@@ -42,6 +45,12 @@ pub fn find(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Client
             Ok(ClientRoot { prepared, root_files: RootFiles::Container(container, found.to_string()), held: None })
         }
     }
+}
+
+/// The image that an earlier client ran from, which its record has protected from removal.
+fn same(image: &Reference, digest: Digest, host: &Host) -> Result<Resolved, Error> {
+    let absent = || shorefast_image::Error::Unknown { name: format!("{image}@{digest}"), near: None };
+    host.images.resolve_digest(digest).and_then(|found| found.ok_or_else(absent)).map_err(Error::Image)
 }
 
 /// The image's files. Fetching depends on registries and archives; it is bounded by the deadline, if there is one.

@@ -9,7 +9,7 @@ mod services;
 mod keys;
 
 pub use complete::Definition;
-pub use keys::{Daemon, Guests, Namespace, Namespaces, OnExit, Provided, ProvidedFile, SecretWay, Source, SourceWrites, parse_size};
+pub use keys::{Daemon, Guests, Namespace, Namespaces, Provided, ProvidedFile, SecretWay, Source, SourceWrites, parse_size};
 pub use layer::{Layer, LimitLayer, NamespaceLayer, SecretLayer};
 pub use services::{Service, Services, grant};
 

@@ -126,6 +126,8 @@ pub enum Error {
     Attach { path: PathBuf, source: sys::Error },
     #[error("cannot start the keeper of the mount")]
     Keeper(#[source] sys::Error),
+    #[error("what is needed to start the client again is lost: its keeper was killed")]
+    NoRecipe,
     #[error("cannot keep a record in {path:?}")]
     Record { path: PathBuf, source: std::io::Error },
     #[error("{path:?} has {}", already(differs))]

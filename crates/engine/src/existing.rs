@@ -43,10 +43,15 @@ fn find(records: &Records, target: &Target) -> Option<Record> {
     (is_it && is_served(records, &record)).then_some(record)
 }
 
-/// A supervisor remounts as soon as it notices the client's death, when the sandbox has not ended yet.
+/// A supervisor remounts as soon as it notices the client's death, when the sandbox has not ended yet. A mount that gets a new client by
+/// itself counts as served all the time.
 fn is_served(records: &Records, record: &Record) -> bool {
     let has_daemon = || record.init.is_none() || record.daemon().is_some_and(|daemon| !daemon.is_being_killed());
-    state::of(records, record) == Some(State::Serving) && has_daemon()
+    match state::of(records, record) {
+        Some(State::Serving) => record.heal.is_some() || has_daemon(),
+        Some(State::Healing) => true,
+        _ => false,
+    }
 }
 
 /// Empty: it is the same mount.

@@ -41,7 +41,11 @@ pub fn is_id(target: &Path) -> bool {
 
 fn by_id(records: &Records, target: &Path) -> Result<Option<Record>, Error> {
     match target.to_str().filter(|_| is_id(target)) {
-        Some(id) => records.get(id),
+        Some(id) => match records.get(id)? {
+            Some(record) => Ok(Some(record)),
+            // Another client serves it by now.
+            None => Ok(records.all()?.into_iter().find(|record| record.lineage() == id)),
+        },
         None => Ok(None),
     }
 }

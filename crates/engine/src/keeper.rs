@@ -3,6 +3,8 @@
 //! that the launching process died. When the sandbox ends, it executes `shorefast __ended ID`, which is [`crate::reconcile::ended`]. A
 //! filesystem that the kernel serves has no sandbox, and so no keeper.
 
+use std::convert::Infallible;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -13,8 +15,10 @@ use sys::process::Child;
 use sys::shim::Program;
 use sys::{Result, call};
 
-use crate::origin;
 use crate::process::Process;
+use crate::record::Record;
+use crate::records::Records;
+use crate::{origin, recipe, server};
 
 /// The internal command that a keeper executes at the end.
 pub const ENDED: &str = "__ended";
@@ -57,14 +61,46 @@ pub fn start(run_dir: &Path, id: &str, holdings: &Holdings<'_>, program: &Progra
     Ok(Keeper { process, control, released: false })
 }
 
+/// In place of one that was killed: with the recipe that the sandbox's first process holds, and the client's own FUSE connection.
+pub fn start_again(records: &Records, record: &Record, init: Process) -> Option<Process> {
+    let pid = rustix::process::Pid::from_raw(init.pid)?;
+    let sandbox = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()?;
+    // Looked at after it was opened: the pid may have been reused.
+    if !init.is_alive() {
+        return None;
+    }
+    let log = File::open(records.log(&record.id)).ok()?;
+    let recipe = recipe::held_by(&init, sys::shim::RECIPE_OF_INIT);
+    let holdings = Holdings { sandbox: sandbox.as_fd(), log: log.as_fd(), recipe: recipe.as_ref().map(|recipe| recipe.as_fd()) };
+    let keeper = start(records.directory(), &record.id, &holdings, &Program::default()).ok()?;
+    let process = keeper.process()?;
+    let connection = record.heal.and_then(|_| server::connection_of(server::serving(init.pid)?));
+    keeper.release(connection.as_ref().map(|connection| connection.as_fd())).ok()?;
+    Some(process)
+}
+
+/// Called by a process that a keeper became: the same once more, with what a keeper holds but the connection. Returns only with an error.
+pub fn become_again(arguments: &[OsString]) -> Result<Infallible> {
+    let binary = call(|| "open(\"/proc/self/exe\")".into(), File::open("/proc/self/exe"))?;
+    let arguments: Vec<_> = arguments.iter().map(sys::c_string).collect::<Result<_>>()?;
+    let held: Vec<_> = HELD.iter().filter_map(|number| Some((sys::descriptors::copy_of(*number)?, *number))).collect();
+    let mut places: Vec<_> = held.iter().map(|(fd, number)| (fd.as_fd(), *number)).collect();
+    places.push((binary.as_fd(), sys::shim::BINARY));
+    let words: Vec<_> = arguments.iter().map(CString::as_c_str).collect();
+    sys::shim::become_it(binary.as_fd(), &words, &places)
+}
+
+const HELD: [i32; 3] = [sys::shim::LOG, sys::shim::RUN_DIR, sys::shim::RECIPE];
+
 impl Keeper {
     pub fn process(&self) -> Option<Process> {
         Process::of(self.process.pid.as_raw_nonzero().get())
     }
 
-    /// From here on the keeper cleans up after the mount when its sandbox ends.
-    pub fn release(mut self) -> Result<()> {
-        self.say(sys::shim::KEEP)?;
+    /// From here on the keeper starts the client again or cleans up after the mount when its sandbox ends. `connection`: the client's
+    /// /dev/fuse. While the keeper holds that, the users of a mount whose client died wait instead of failing.
+    pub fn release(mut self, connection: Option<BorrowedFd<'_>>) -> Result<()> {
+        sys::descriptors::send(self.control.as_fd(), sys::shim::KEEP, connection.as_slice())?;
         self.released = true;
         Ok(())
     }

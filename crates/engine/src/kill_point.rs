@@ -6,7 +6,18 @@ macro_rules! points {
         pub enum Point { $($(#[$doc])* $name),* }
 
         impl Point {
-            pub const ALL: &[Point] = &[$(Point::$name),*];
+            const ALL: &[Point] = &[$(Point::$name),*];
+
+            /// Those that a mount passes.
+            pub fn of_mount() -> &'static [Point] {
+                let end = Self::ALL.iter().position(|point| *point == Point::SuccessorServes);
+                &Self::ALL[..end.unwrap_or_default()]
+            }
+
+            /// Those that only a mount in the place of another one passes.
+            pub fn of_takeover() -> &'static [Point] {
+                &Self::ALL[Self::of_mount().len()..]
+            }
 
             pub fn name(self) -> &'static str {
                 match self { $(Point::$name => stringify!($name)),* }
@@ -31,15 +42,48 @@ points! {
     KeeperReleased,
     ClientReleased,
     RecordFinished,
+    /// A new client serves, in place of one that died or is too old.
+    SuccessorServes,
+    /// Between any two steps with which it is put in the places of the old one.
+    PlaceReplaced,
+    Replaced,
+    /// Who waited for the old client has been told.
+    Answered,
+    PredecessorRemoved,
+}
+
+/// The point, and how often it is passed before: a keeper's process has no environment, so it reads a file of the run directory.
+#[cfg(feature = "kill-points")]
+static ASKED: std::sync::Mutex<Option<(String, u32)>> = std::sync::Mutex::new(None);
+
+#[cfg(feature = "kill-points")]
+pub fn read(run_dir: &std::path::Path) {
+    let text = std::fs::read_to_string(run_dir.join("kill-at")).unwrap_or_default();
+    let (name, times) = text.trim().split_once(' ').unwrap_or((text.trim(), "0"));
+    if !name.is_empty() {
+        *ASKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((name.to_owned(), times.parse().unwrap_or(0)));
+    }
 }
 
 /// Dies here if the test asked for it.
 #[cfg(feature = "kill-points")]
 pub fn pass(point: Point) {
-    if std::env::var("SHOREFAST_KILL_AT").is_ok_and(|name| name == point.name()) {
+    let mut asked = ASKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let by_file = match &mut *asked {
+        Some((name, 0)) => name == point.name(),
+        Some((name, times)) if name == point.name() => {
+            *times -= 1;
+            false
+        }
+        _ => false,
+    };
+    if by_file || std::env::var("SHOREFAST_KILL_AT").is_ok_and(|name| name == point.name()) {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }
+
+#[cfg(not(feature = "kill-points"))]
+pub fn read(_: &std::path::Path) {}
 
 #[cfg(not(feature = "kill-points"))]
 pub fn pass(_: Point) {}

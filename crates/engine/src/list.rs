@@ -47,7 +47,10 @@ pub fn all(records: &Records) -> Result<Listing, Error> {
     let look = Look::here(records);
     // A mount that ended unobserved is not listed.
     let judge = |record: Record| match look.at(&record) {
-        Some(standing) => Some(Listed { record, standing: Some(standing) }),
+        Some(standing) => {
+            reconcile::supervise(records, &record);
+            Some(Listed { record, standing: Some(standing) })
+        }
         None => {
             reconcile::forget_if_over(records, &record);
             None
@@ -65,6 +68,7 @@ pub fn all(records: &Records) -> Result<Listing, Error> {
 /// One of them: the topmost of ours at `target`, or the one with this id.
 pub fn one(records: &Records, target: &Path) -> Result<Listed, Error> {
     let record = find::find(records, target)?;
+    reconcile::supervise(records, &record);
     let standing = Look::here(records).at(&record);
     Ok(Listed { record, standing })
 }

@@ -47,11 +47,11 @@ impl MountSource<'_> {
         .map_err(Error::Broker)
     }
 
-    /// The mount is complete: it lives on without us.
-    pub fn keep(self) {
+    /// Takes no more calls of the client.
+    pub fn into_mounted(self) -> Option<Mounted> {
         match self {
-            Self::Broker(broker) => broker.keep(),
-            Self::Client(observer) => observer.keep(),
+            Self::Broker(broker) => broker.into_mounted(),
+            Self::Client(observer) => observer.into_mounted(),
         }
     }
 

@@ -22,8 +22,9 @@ use shorefast_sandbox::spec::{File, HostSource, Identity, ProcessLimits, Process
 
 use crate::client::{self, Client, Origin};
 use crate::configuration::{self, Author, Configuration, Written};
-use crate::definition::{Daemon, Definition, Namespace, OnExit, Services, SourceWrites};
+use crate::definition::{Daemon, Definition, Namespace, Services, SourceWrites};
 use crate::error::Error;
+use crate::exit_policy::{self, HealPolicy, OnExit};
 use crate::host_helper;
 use crate::host_mount::HostPlan;
 use crate::mode::{self, Choice, Mode, Place};
@@ -67,6 +68,8 @@ pub struct ClientPlan {
     pub limits: Limits,
     pub daemon: Daemon,
     pub on_exit: OnExit,
+    pub heal: HealPolicy,
+    pub exclusive: bool,
     pub source_writes: Option<SourceWrites>,
     /// Exit statuses other than 0 with which the client ends when all is well.
     pub ends_with: Vec<i32>,
@@ -132,6 +135,7 @@ pub fn again(recipe: &Recipe) -> Result<ClientPlan, Error> {
     let choice = Choice { place: recipe.mode, why: "as it was before".to_owned() };
     let mut plan = through_client(&recipe.request, recipe.owner, client, choice)?;
     recipe.restore_files(&mut plan.spec);
+    plan.recipe.digest = recipe.digest;
     Ok(plan)
 }
 
@@ -165,6 +169,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
     let root = root(request, &name, &definition, choice.place)?;
     let mut asked = options::parse(&request.options)?;
     let secret = secret::take_named(&mut asked.items, request, &name)?;
+    let (on_exit, heal) = exit_policy::take(&mut asked.items, definition.on_exit, definition.heal)?;
     if request.author == RequestAuthor::Guest {
         guest::check(&asked, &name, &definition)?;
         asked.flags |= libc::MS_NOSUID | libc::MS_NODEV;
@@ -236,6 +241,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
         mode: choice.place,
         owner,
         digest: None,
+        images: PathBuf::new(),
         files: Vec::new(),
     };
     Ok(ClientPlan {
@@ -255,7 +261,9 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
         mode: choice.place,
         why: choice.why,
         daemon: definition.daemon,
-        on_exit: definition.on_exit,
+        on_exit,
+        heal,
+        exclusive: definition.exclusive,
         source_writes: definition.source_writes,
         ends_with: definition.ends_with.clone(),
         host_files,
@@ -321,6 +329,11 @@ impl ClientPlan {
         given.into_iter().filter_map(meant).collect()
     }
 
+    /// Set: a new client takes over when this one dies.
+    pub fn heals(&self) -> Option<HealPolicy> {
+        (self.on_exit == OnExit::Heal).then_some(self.heal)
+    }
+
     /// For comparison with an existing mount.
     pub fn fingerprint(&self) -> Fingerprint {
         self.recipe.fingerprint(&self.fstype, &self.root.to_string())
@@ -344,7 +357,7 @@ mod tests {
         let owner = Owner { uid: 0, gid: 0 };
         let context = Context { configuration: Configuration::default(), owner };
         let Plan::Client(plan) = make(&request, &context).unwrap() else { panic!("cifs has a client") };
-        let sealed = plan.recipe.completed(None, &plan.spec).seal().unwrap();
+        let sealed = plan.recipe.clone().with_files(&plan.spec).seal().unwrap();
         assert_eq!(rustix::io::pwrite(&sealed, b"x", 0), Err(rustix::io::Errno::PERM), "it cannot be changed");
         let kept =
             Recipe::read(std::fs::File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&sealed))).unwrap()).unwrap();

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,9 @@ pub struct Recipe {
     pub owner: Owner,
     /// Of the image that the client runs from.
     pub digest: Option<Digest>,
+    /// Where that image is.
+    #[serde(with = "text")]
+    pub images: PathBuf,
     /// What the caller's files held when they were read.
     pub files: Vec<GivenFile>,
 }
@@ -63,15 +66,20 @@ impl std::fmt::Debug for GivenFile {
 }
 
 impl Recipe {
-    /// With what became known on the way to the mount. `spec`: with its files in memory.
-    pub fn completed(&self, digest: Option<Digest>, spec: &Spec) -> Self {
+    /// With what became known on the way to the mount.
+    pub fn at(&self, digest: Option<Digest>, images: &Path) -> Self {
+        Self { digest, images: images.to_owned(), ..self.clone() }
+    }
+
+    /// With the files that the caller gave. `spec`: with its files in memory.
+    pub fn with_files(self, spec: &Spec) -> Self {
         let given = |file: &shorefast_sandbox::spec::File| match &file.content {
             Content::Secret { secret: Secret::Given(text), .. } => {
                 Some(GivenFile { inside: file.inside.clone(), content: text.reveal().to_vec() })
             }
             _ => None,
         };
-        Self { digest, files: spec.files.iter().filter_map(given).collect(), ..self.clone() }
+        Self { files: spec.files.iter().filter_map(given).collect(), ..self }
     }
 
     /// Puts the files that were read then in the place of those that a new plan would read now.
@@ -106,9 +114,7 @@ impl Recipe {
 
     /// From the keeper of a live mount. `None`: it is gone, or holds none.
     pub fn of_keeper(keeper: &Process) -> Option<Self> {
-        let file = File::open(format!("/proc/{}/fd/{}", keeper.pid, sys::shim::RECIPE)).ok()?;
-        // Checked after the open: the pid may have been reused.
-        keeper.is_alive().then(|| Self::read(file)).flatten()
+        held_by(keeper, sys::shim::RECIPE).and_then(Self::read)
     }
 
     /// Options that the definition calls a secret do not count: with a new password it is the same mount.
@@ -134,6 +140,13 @@ impl Recipe {
     fn flag_bits(&self) -> u64 {
         options::parse(&self.request.options).map_or(0, |options| options.flags)
     }
+}
+
+/// A recipe that a process of ours holds at this number.
+pub fn held_by(process: &Process, number: i32) -> Option<File> {
+    let file = File::open(format!("/proc/{}/fd/{number}", process.pid)).ok()?;
+    // Checked after the open: the pid may have been reused.
+    process.is_alive().then_some(file)
 }
 
 fn hash(bytes: &[u8]) -> String {

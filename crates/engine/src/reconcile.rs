@@ -10,10 +10,11 @@ use shorefast_sandbox::cleaner::members::Sandbox;
 use shorefast_sys::unmount::{self, How, Outcome};
 
 use crate::error::Error;
+use crate::process::Process;
 use crate::record::{self, Record};
 use crate::records::Records;
 use crate::state::{self, Look, State};
-use crate::{recover, services, target_lock};
+use crate::{keeper, recover, services, takeover, target_lock};
 
 /// What a reconciliation did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -39,11 +40,12 @@ pub fn all(records: &Records, images: &Store) -> Result<Report, Error> {
     let scan = records.scan()?;
     let look = Look::here(records);
     for record in &scan.records {
+        supervise(records, record);
         // Its keeper may be doing the same, or be dead too: the cleanup is idempotent.
         let over = match look.at(record).map(|standing| standing.state) {
             None => true,
             Some(State::Dead) => !record.keep_dead,
-            Some(State::Serving | State::Detached) => false,
+            Some(State::Serving | State::Detached | State::Healing | State::Failed) => false,
         };
         if over {
             let list = if clean_up(records, record) { &mut report.ended } else { &mut report.dead };
@@ -58,6 +60,25 @@ pub fn all(records: &Records, images: &Store) -> Result<Report, Error> {
     Ok(report)
 }
 
+/// Gives a mount whose keeper was killed another one: without, its client's death would be noticed by nobody. What the keeper held is
+/// found with the sandbox's first process and with the client.
+pub fn supervise(records: &Records, record: &Record) {
+    let is_alive = |process: Option<Process>| process.filter(|process| process.is_alive());
+    let (Some(init), None) = (is_alive(record.init), is_alive(record.keeper)) else { return };
+    if records.is_unfinished(&record.id) {
+        return;
+    }
+    // Another call may be about to do the same.
+    let Some(_lock) = records.lock(&record.id, Instant::now()) else { return };
+    let Ok(Some(record)) = records.get(&record.id) else { return };
+    if is_alive(record.keeper).is_some() {
+        return;
+    }
+    if let Some(keeper) = keeper::start_again(records, &record, init) {
+        let _ = records.rewrite(&Record { keeper: Some(keeper), ..record });
+    }
+}
+
 /// Removes a record of which nothing else is left and that has no keeper: a filesystem that the kernel serves has none, so the next call
 /// notices that it was unmounted. Returns whether it removed the record.
 pub fn forget_if_over(records: &Records, record: &Record) -> bool {
@@ -68,12 +89,17 @@ pub fn forget_if_over(records: &Records, record: &Record) -> bool {
         && clean_up_unmounted(records, record)
 }
 
-/// Cleans up after the mount with this identity, if it is ours and its client is dead: its keeper may not have come to it yet. Returns
-/// whether it did.
+/// Cleans up after the mount with this identity, if it is ours and its client is dead: its keeper may not have come to it yet, or has given
+/// up. Returns whether it did.
 pub fn clear_dead(records: &Records, mount: shorefast_sys::mount::Identity) -> bool {
-    let is_it = |record: &Record| shorefast_sys::mount::Identity::from(record.mount) == mount && !record.keep_dead;
+    let is_it = |record: &Record| shorefast_sys::mount::Identity::from(record.mount) == mount;
+    let is_over = |record: &Record| match state::of(records, record) {
+        Some(State::Dead) => !record.keep_dead,
+        Some(State::Failed) => true,
+        _ => false,
+    };
     let record = records.by_mount(mount.id, mount.unique).filter(is_it);
-    record.is_some_and(|record| state::of(records, &record) == Some(State::Dead) && clean_up(records, &record))
+    record.is_some_and(|record| is_over(&record) && clean_up(records, &record))
 }
 
 /// How many records each mount checks: even if only one in so many is stale, stale records do not accumulate.
@@ -123,8 +149,9 @@ pub fn abandoned(records: &Records) -> Result<Vec<String>, Error> {
     target_lock::remove_stale(records.directory());
     for id in records.abandoned()? {
         let record = records.get(&id).ok().flatten();
-        if record.as_ref().is_some_and(|record| state::of(records, record) == Some(State::Serving)) {
+        if let Some(record) = record.as_ref().filter(|record| state::of(records, record) == Some(State::Serving)) {
             // Killed after its work was done. If its client is about to end as well, the keeper cleans up.
+            takeover::finish(records, record);
             records.adopt(&id);
         } else {
             undo(records, &id, record.as_ref());
@@ -156,7 +183,7 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
         // No record: the launching process is dead or dying, whatever /proc still shows.
         None if services::is_one(records, id) => return services::ended(records, id),
         None => undo(records, id, None),
-        Some(record) if record.keep_dead && state::of(records, &record) == Some(State::Dead) => remove_cgroup(&record.cgroup),
+        Some(record) if record.keep_dead && state::is_dead(records, &record) => remove_cgroup(&record.cgroup),
         Some(record) => _ = clean_up(records, &record),
     }
     Ok(())
@@ -176,8 +203,27 @@ pub fn clean_up_unmounted(records: &Records, record: &Record) -> bool {
     if record.mount.unique { clean_up(records, record) } else { clean_up_with(records, record, || true) }
 }
 
+/// The same for a mount that another one has taken the place of, and whose client has ended before. Where it had to stay, below the new one,
+/// it goes with that.
+pub fn clean_up_replaced(records: &Records, record: &Record) -> Covered {
+    let replaced = Record { heal: None, keep_dead: false, init: None, ..record.clone() };
+    if clean_up(records, &replaced) {
+        return Covered::No;
+    }
+    let _ = records.rewrite(&Record { init: record.init, ..replaced });
+    Covered::Yes
+}
+
+/// Whether a mount that was replaced is still there, below the new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Covered {
+    Yes,
+    No,
+}
+
 fn clean_up_with(records: &Records, record: &Record, detach: impl FnOnce() -> bool) -> bool {
     if record.is_of_this_boot() {
+        retire(records, record);
         let has_ended = end_client(record);
         let is_detached = detach();
         // Also where the mount has to stay: nobody but its record knows of the groups.
@@ -192,7 +238,17 @@ fn clean_up_with(records: &Records, record: &Record, detach: impl FnOnce() -> bo
     if record.uses_services {
         services::settle(records);
     }
+    if let Some(covered) = record.covers.as_ref().and_then(|id| records.get(id).ok().flatten()) {
+        clean_up(records, &covered);
+    }
     true
+}
+
+/// Its client ends because we end it: no new one is to be started.
+pub fn retire(records: &Records, record: &Record) {
+    if record.heal.is_some() && record.init.is_some_and(|init| init.is_alive()) {
+        let _ = records.rewrite(&Record { heal: None, keep_dead: false, ..record.clone() });
+    }
 }
 
 /// Ends the client and all its processes. Returns whether none is left.

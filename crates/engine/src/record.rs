@@ -9,9 +9,10 @@ use shorefast_sandbox::Cgroup;
 use shorefast_sandbox::spec::{Ids, Processes};
 use shorefast_sys as sys;
 
-use crate::definition::OnExit;
+use crate::exit_policy::{HealPolicy, OnExit};
 use crate::process::Process;
 use crate::recipe::Fingerprint;
+use crate::wait_status::WaitStatus;
 use crate::{server, text};
 
 /// All data kept for a mount. No options, no environment: nothing that could be a secret.
@@ -41,7 +42,26 @@ pub struct Record {
     /// The limits as planned, for display only.
     #[serde(default)]
     pub limits: serde_json::Value,
+    /// Never detached by us when its client dies: it stays, dead or to be healed.
     pub keep_dead: bool,
+    /// Set: a new client takes over when this one dies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heal: Option<HealPolicy>,
+    /// The crashes of its clients, and what came of them, newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crashes: Vec<Crash>,
+    /// The mount in whose places this one is being put. Gone when that is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Replaces>,
+    /// The id of the mount that was first asked for, whose place this one took when its client died or was replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
+    /// The id of the dead mount that this one covers, where it could not be taken off (before Linux 6.5): it goes with this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covers: Option<String>,
+    /// Places that still have an earlier mount, whose client has died, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<String>,
     /// The mount needs its client's services as long as it exists.
     #[serde(default)]
     pub uses_services: bool,
@@ -66,6 +86,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// The same for a mount and all that took its place.
+    pub fn lineage(&self) -> &str {
+        self.first.as_deref().unwrap_or(&self.id)
+    }
+
     /// Records of older builds have no boot id and are taken to be current.
     pub fn is_of_this_boot(&self) -> bool {
         self.boot.is_empty() || self.boot == sys::process::boot_id()
@@ -83,11 +108,48 @@ impl Record {
     }
 
     pub fn keeps_dead(on_exit: OnExit) -> bool {
-        on_exit == OnExit::Keep
+        on_exit != OnExit::Detach
+    }
+
+    pub fn on_exit(&self) -> OnExit {
+        match (self.heal, self.keep_dead) {
+            (Some(_), _) => OnExit::Heal,
+            (None, true) => OnExit::Keep,
+            (None, false) => OnExit::Detach,
+        }
     }
 
     pub fn shares_processes(processes: Processes) -> bool {
         processes == Processes::Host
+    }
+}
+
+/// The death of a client, or a failed attempt to start another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crash {
+    /// In seconds since 1970.
+    pub at: u64,
+    /// How the client ended. `None`: all its processes were killed, and nobody saw how.
+    pub status: Option<WaitStatus>,
+    /// How long it took until a new client served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healed_after_ms: Option<u64>,
+    /// Why there was no new client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A mount that is being replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaces {
+    pub mount: MountId,
+    /// The process that does it.
+    pub by: Process,
+}
+
+impl Replaces {
+    pub fn of(old: &Record) -> Option<Self> {
+        Some(Self { mount: old.mount, by: Process::own()? })
     }
 }
 
@@ -123,12 +185,17 @@ impl From<MountId> for sys::mount::Identity {
     }
 }
 
+/// The slot in a record's id.
+pub(crate) fn slot_of(id: &str) -> Option<u16> {
+    let slot = id.split_once('-').map_or(id, |(slot, _)| slot);
+    let digits = slot.strip_prefix('m').filter(|digits| digits.len() == 4)?;
+    u16::from_str_radix(digits, 16).ok().filter(|slot| *slot < Ids::SLOTS)
+}
+
 /// The uids that belong to a record's id.
 pub fn ids_of(id: &str) -> Option<Ids> {
-    let (slot, nonce) = id.split_once('-').map_or((id, None), |(slot, nonce)| (slot, Some(nonce)));
-    let digits = slot.strip_prefix('m').filter(|digits| digits.len() == 4)?;
-    let slot = u16::from_str_radix(digits, 16).ok().filter(|slot| *slot < Ids::SLOTS)?;
-    match nonce {
+    let slot = slot_of(id)?;
+    match id.split_once('-').map(|(_, nonce)| nonce) {
         Some(nonce) => u64::from_str_radix(nonce, 16).is_ok().then(|| Ids::of_slot(slot)),
         None => Some(Ids::of_slot_before(slot)),
     }

@@ -133,6 +133,19 @@ impl Records {
         }
     }
 
+    /// Writes the record of a complete mount again. A lost one stays lost: its mount was cleaned up meanwhile.
+    pub fn rewrite(&self, record: &Record) -> Result<(), Error> {
+        let write = || {
+            if !self.path(&record.id).exists() {
+                return Ok(());
+            }
+            let log = fs::File::options().write(true).open(self.log(&record.id))?;
+            shorefast_sys::ring::write_note(&log, &serde_json::to_vec(record)?)?;
+            self.commit(record)
+        };
+        write().map_err(|source| Error::Record { path: self.path(&record.id), source })
+    }
+
     /// Removes all files of a mount.
     pub fn remove(&self, id: &str) {
         if let Ok(Some(record)) = self.get(id) {

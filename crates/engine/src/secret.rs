@@ -89,6 +89,9 @@ pub fn hand_over(items: Vec<Item>, named: Option<&Path>, definition: &Definition
     if is_double { Err(Problem::TooMany) } else { Ok((left, files)) }
 }
 
+/// Begins the name of a token of a pod's service account; the audience follows. A client that does not ask for it does not get it.
+pub const TOKEN: &str = "serviceAccount.token/";
+
 /// Secrets by name: each is the content of a file that an option names, a secret of the definition's own way, or an option beside it.
 pub fn hand_over_named(
     secrets: &BTreeMap<String, PathBuf>,
@@ -97,11 +100,22 @@ pub fn hand_over_named(
 ) -> Result<(Vec<Item>, Vec<File>), Error> {
     let (mut items, mut files) = (Vec::new(), Vec::new());
     let known = named(definition);
+    let as_file = |option: &str, path: &Path| {
+        let inside = PathBuf::from(spec::FILES).join("named").join(option);
+        let item = Item { name: option.to_owned(), value: Some(inside.to_string_lossy().into_owned()) };
+        (item, File { inside, content: Content::Secret { secret: Secret::Host(path.to_owned()), form: SecretForm::default() } })
+    };
     for (name, path) in secrets {
-        if definition.files.contains(name) {
-            let inside = PathBuf::from(spec::FILES).join("named").join(name);
-            items.push(Item { name: name.clone(), value: Some(inside.to_string_lossy().into_owned()) });
-            files.push(File { inside, content: Content::Secret { secret: Secret::Host(path.clone()), form: SecretForm::default() } });
+        if let Some(audience) = name.strip_prefix(TOKEN) {
+            let asked = definition.tokens.iter().filter(|(_, of)| *of == audience);
+            for (item, file) in asked.map(|(option, _)| as_file(option, path)) {
+                items.push(item);
+                files.push(file);
+            }
+        } else if definition.files.contains(name) {
+            let (item, file) = as_file(name, path);
+            items.push(item);
+            files.push(file);
         } else if let Some(way) = definition.secret.as_ref().filter(|way| of_way(way).any(|known| known == name)) {
             items.extend(hand_over_one(Secret::Host(path.clone()), way, &mut files));
         } else if definition.secret.as_ref().is_some_and(|way| way.with_options.contains(name)) {

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::keeper::{self, Holdings, Keeper};
 use crate::kill_point::{self, Point};
 use crate::plan::ClientPlan;
+use crate::recipe::Recipe;
 use crate::records::{Begun, Records};
 use crate::remembered::Remembered;
 
@@ -33,6 +34,7 @@ pub struct Started {
 pub fn client(
     assigned: Assigned<'_>,
     plan: &ClientPlan,
+    recipe: Recipe,
     around: &LaunchContext<'_>,
     records: &Records,
     begun: &Begun<'_>,
@@ -40,7 +42,8 @@ pub fn client(
 ) -> Result<Started, Error> {
     let files = assigned.files();
     let mut spec = shorefast_sandbox::launcher::files::with_callers_files(&plan.spec, around.deadline).map_err(Error::Sandbox)?;
-    let recipe = plan.recipe.completed(begun.digest, &spec).seal().map_err(Error::Keeper)?;
+    let recipe = recipe.with_files(&spec).seal().map_err(Error::Keeper)?;
+    let around = &LaunchContext { recipe: Some(&recipe), ..*around };
     // Not in the recipe: a client that is started again gets what is known then.
     spec.files.extend(remembered.files());
     match start(assigned, &spec, &recipe, around, records, begun) {

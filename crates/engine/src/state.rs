@@ -24,6 +24,10 @@ pub enum State {
     Serving,
     /// Mounted, but not served.
     Dead,
+    /// Its client died, and its keeper is starting another one. Users of the mount wait.
+    Healing,
+    /// Its client died, and starting another one was given up: the mount stays, and its users get errors.
+    Failed,
     /// Served, but no longer at its target: unmounted lazily while in use.
     Detached,
 }
@@ -44,6 +48,11 @@ pub struct Standing {
 /// `None`: neither mounted nor served; only the record is left.
 pub fn of(records: &Records, record: &Record) -> Option<State> {
     Look::here(records).at(record).map(|standing| standing.state)
+}
+
+/// Mounted, and its client has ended.
+pub fn is_dead(records: &Records, record: &Record) -> bool {
+    matches!(of(records, record), Some(State::Dead | State::Healing | State::Failed))
 }
 
 /// A query over many mounts: reads the tables once.
@@ -79,13 +88,12 @@ impl<'a> Look<'a> {
         let is_alive = |process: Option<Process>| process.is_some_and(|process| process.is_alive());
         let state = match (&attached, record.init) {
             (Some(_), None) => State::Serving,
-            (Some(_), Some(init)) => {
-                if init.is_alive() {
-                    State::Serving
-                } else {
-                    State::Dead
-                }
-            }
+            (Some(_), Some(init)) => match record.heal {
+                _ if init.is_alive() => State::Serving,
+                Some(_) if is_alive(record.keeper) => State::Healing,
+                Some(_) => State::Failed,
+                None => State::Dead,
+            },
             (None, Some(init)) if init.is_alive() => State::Detached,
             // Its keeper lives as long as the filesystem, even where it is not visible.
             (None, None) if is_alive(record.keeper) => State::Detached,

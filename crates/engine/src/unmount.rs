@@ -52,21 +52,56 @@ const KEEPER_END: Duration = Duration::from_secs(1);
 
 pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, Error> {
     let end = Instant::now() + ALTOGETHER;
-    let record = match find::find(records, target) {
-        Err(Error::NotOurs { path }) => return give_up(records, path, manner, end),
-        found => found?,
-    };
-    let standing = Look::here(records).at(&record);
+    let mut done = None;
+    loop {
+        let record = match (find::find(records, target), done) {
+            // It went by itself meanwhile.
+            (Err(Error::NotOurs { .. }), Some(way)) => return Ok(way),
+            (Err(Error::NotOurs { path }), None) => return give_up(records, path, manner, end),
+            (found, _) => found?,
+        };
+        wait_for_takeover(records, &record);
+        let way = unmount_one(records, target, &record, manner, end)?;
+        if !has_successor(records, target, &record) || Instant::now() >= end {
+            return Ok(way);
+        }
+        done = Some(way);
+    }
+}
+
+/// How long a mount may take that is just being put in the place of another: as long it is busy.
+const TAKEOVER: Duration = Duration::from_secs(2);
+
+fn wait_for_takeover(records: &Records, record: &Record) {
+    let until = Instant::now() + TAKEOVER;
+    while record.first.is_some() && records.is_unfinished(&record.id) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether its client died, and a new one had taken over before it was unmounted: then that one is meant.
+fn has_successor(records: &Records, target: &Path, record: &Record) -> bool {
+    let is_it = |other: Record| other.id != record.id && other.lineage() == record.lineage();
+    record.heal.is_some() && find::find(records, target).is_ok_and(is_it)
+}
+
+fn unmount_one(records: &Records, target: &Path, record: &Record, manner: Manner, end: Instant) -> Result<Way, Error> {
+    let standing = Look::here(records).at(record);
     // Its name goes with the record.
-    let log = fs::File::open(records.log(&record.id)).ok().filter(|_| standing.as_ref().is_some_and(|now| now.state != State::Dead));
+    let is_served = standing.as_ref().is_some_and(|now| matches!(now.state, State::Serving | State::Detached));
+    let log = fs::File::open(records.log(&record.id)).ok().filter(|_| is_served);
     let way = match standing {
         Some(Standing { elsewhere: Some(namespace), place: Some(_), .. }) if !find::is_id(target) => {
-            return Err(Error::OtherNamespace { path: record.target.clone(), namespace, id: record.id });
+            return Err(Error::OtherNamespace { path: record.target.clone(), namespace, id: record.id.clone() });
         }
         Some(Standing { place: Some(place), .. }) => {
             let _lock = records.lock(&record.id, end);
-            let is_ours = state::ownership(records, &record);
-            state::in_its_namespace(&record, || walk_down(&record, &place, manner, end, &is_ours)).unwrap_or(Ok(Way::Polite))?
+            let is_ours = state::ownership(records, record);
+            if manner == Manner::Force {
+                reconcile::retire(records, record);
+            }
+            let walked = state::in_its_namespace(record, || walk_down(record, &place, manner, end, &is_ours));
+            walked.unwrap_or(Ok(Way::Polite))?
         }
         // Unmounted already; only its client is left.
         _ => match manner {
@@ -76,8 +111,8 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
         },
     };
     if manner != Manner::Lazy {
-        wait_for_client(records, &record, manner, end)?;
-        log.filter(|_| way == Way::Polite).map_or(Ok(()), |log| ended_well(&log, &record))?;
+        wait_for_client(records, record, manner, end)?;
+        log.filter(|_| way == Way::Polite).map_or(Ok(()), |log| ended_well(&log, record))?;
     }
     Ok(way)
 }

@@ -143,8 +143,18 @@ impl Store {
         if fingerprint(reference).is_some_and(|now| now != pointer.fingerprint) {
             return Ok(None);
         }
-        let (rootfs, annex) = (self.rootfs(pointer.digest), Some(self.annex(pointer.digest)));
-        Ok(rootfs.is_dir().then_some(Resolved { rootfs, annex, digest: Some(pointer.digest), held: Some(held) }))
+        Ok(self.resolved(pointer.digest, held))
+    }
+
+    /// The same by digest: not what the name stands for now.
+    pub fn resolve_digest(&self, digest: Digest) -> Result<Option<Resolved>, Error> {
+        let held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;
+        Ok(self.resolved(digest, held))
+    }
+
+    fn resolved(&self, digest: Digest, held: Held) -> Option<Resolved> {
+        let (rootfs, annex) = (self.rootfs(digest), Some(self.annex(digest)));
+        rootfs.is_dir().then_some(Resolved { rootfs, annex, digest: Some(digest), held: Some(held) })
     }
 
     /// The image's root filesystem, fetched now if necessary: by one process, while the others wait.

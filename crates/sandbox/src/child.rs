@@ -108,7 +108,7 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
             sys::process::exit_now(127)
         }
     };
-    let program = control::take_program(control.as_fd())?;
+    let (program, recipe) = control::take_program(control.as_fd())?;
     sys::privilege::become_user(Uid::from_raw(orders.init_id), Gid::from_raw(orders.init_id))?;
     sys::privilege::drop_capabilities()?;
     let mut arguments = vec![c"init", &*helper];
@@ -121,6 +121,7 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
         arguments.push(sys::shim::FOLLOW);
         places.push((joins.process.as_fd(), sys::shim::FOLLOWED));
     }
+    places.extend(recipe.as_ref().map(|recipe| (recipe.as_fd(), sys::shim::RECIPE_OF_INIT)));
     sys::shim::become_it(program.as_fd(), &arguments, &places).map(drop)
 }
 

@@ -5,15 +5,19 @@
 //!
 //! * `init HELPER_PID [follow]` is pid 1 of a sandbox (or its subreaper, if the client shares the host's pid
 //!   namespace). It reaps children, copies the client's output into a bounded ring file, reports to the broker how the
-//!   helper exited, writes into the ring's header how the process ended that served the mount, and exits with its last
-//!   child. 3 = control socket, 4 = read end of the client's output, 5 = ring
-//!   file, 6 = with `follow`, a pidfd: it exits when that process does.
+//!   helper exited, and writes into the ring's header how the process ended that served the mount. It exits with its last
+//!   child; if the serving process failed, at once, and if that ended well, after a few seconds at most: nobody answers
+//!   the mount's users any more, and in a pid namespace the others end with pid 1. 3 = control socket, 4 = read end of
+//!   the client's output, 5 = ring file, 6 = with `follow`, a pidfd: it exits when that process does. 7 = the mount's
+//!   recipe, only held: for a new keeper, should the first one be killed.
 //! * `keeper RUN_DIR ID ORIGIN` runs on the host. It waits until the mounting process releases it or dies, then for the
 //!   end of the sandbox, and then executes the full shorefast binary, which cleans up. 3 = control socket, 4 = pidfd of
 //!   the sandbox's first process, 5 = the shorefast binary, 6 = the mount's log, for that binary. If the mounting
 //!   process is in a mount namespace of its own, the keeper must not keep that alive: 7 = a permanent mount namespace
 //!   to switch to, 8 = the run directory, which has no path there. ORIGIN tells the binary how to get back to the
-//!   original namespace. 9 = the mount's recipe (a sealed memfd), held for the binary.
+//!   original namespace. 9 = the mount's recipe (a sealed memfd), held for the binary. The word that releases it can
+//!   bring a descriptor, which becomes 10 = the client's /dev/fuse: as long as it is open, the mount's users wait when the
+//!   client dies, and the binary can start another one before they get an error.
 //! * `/PATH`: it replaces a program of the image by which a client requests services that it needs. It asks the broker
 //!   (`sys::shim::ASK` says how), and exits with 0 if they run.
 //!
@@ -35,6 +39,7 @@ const RING: i32 = 5;
 const BINARY: i32 = 5;
 const FOLLOWED: i32 = 6;
 const HOME: i32 = 7;
+const CONNECTION: i32 = 10;
 
 /// Must agree with `sys::ring`.
 const RING_HEADER: u64 = 8;
@@ -49,6 +54,7 @@ mod nr {
     pub const RT_SIGPROCMASK: usize = 14;
     pub const PWRITE64: usize = 18;
     pub const SENDTO: usize = 44;
+    pub const RECVMSG: usize = 47;
     pub const WAIT4: usize = 61;
     pub const MOUNT: usize = 165;
     pub const PRCTL: usize = 157;
@@ -56,11 +62,13 @@ mod nr {
     pub const PPOLL: usize = 271;
     pub const SETNS: usize = 308;
     pub const SIGNALFD4: usize = 289;
+    pub const DUP3: usize = 292;
     pub const EXECVEAT: usize = 322;
 }
 
 #[cfg(target_arch = "aarch64")]
 mod nr {
+    pub const DUP3: usize = 24;
     pub const MOUNT: usize = 40;
     pub const CLOSE: usize = 57;
     pub const READ: usize = 63;
@@ -72,6 +80,7 @@ mod nr {
     pub const RT_SIGPROCMASK: usize = 135;
     pub const PRCTL: usize = 167;
     pub const SENDTO: usize = 206;
+    pub const RECVMSG: usize = 212;
     pub const WAIT4: usize = 260;
     pub const SETNS: usize = 268;
     pub const EXECVEAT: usize = 281;
@@ -129,6 +138,12 @@ const MSG_NOSIGNAL: usize = 0x4000;
 
 fn poll(fds: &mut [PollFd]) {
     while syscall(nr::PPOLL, [fds.as_mut_ptr() as usize, fds.len(), 0, 0, 0, 0]) == EINTR {}
+}
+
+/// False: nothing has happened for so long.
+fn poll_for(fds: &mut [PollFd], seconds: u64) -> bool {
+    let time = [seconds, 0];
+    syscall(nr::PPOLL, [fds.as_mut_ptr() as usize, fds.len(), time.as_ptr() as usize, 0, 0, 0]) != 0
 }
 
 fn read(fd: i32, buffer: &mut [u8]) -> isize {
@@ -197,7 +212,7 @@ fn init(helper: i32, followed: i32) -> ! {
     syscall(nr::RT_SIGPROCMASK, [0, &raw const mask as usize, 0, 8, 0, 0]);
     let children = syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, 0o2004000, 0, 0]) as i32;
     let mut total = 0u64;
-    let mut server = NOBODY;
+    let mut server = Server { pid: NOBODY, has_ended: false };
     let mut fds = [
         PollFd { fd: children, events: POLLIN, revents: 0 },
         PollFd { fd: OUTPUT, events: POLLIN, revents: 0 },
@@ -205,9 +220,13 @@ fn init(helper: i32, followed: i32) -> ! {
         PollFd { fd: followed, events: POLLIN, revents: 0 },
     ];
     // A child may have exited before SIGCHLD was blocked.
-    reap(helper, server, &mut total);
+    reap(helper, &mut server, &mut total);
     loop {
-        poll(&mut fds);
+        if !server.has_ended {
+            poll(&mut fds);
+        } else if !poll_for(&mut fds, LINGER) {
+            exit(0);
+        }
         if fds[1].revents != 0 && copy_output(&mut total) {
             fds[1].fd = -1;
         }
@@ -216,14 +235,14 @@ fn init(helper: i32, followed: i32) -> ! {
             read(children, &mut info);
             // Its release may have come at the same time, and says whose end counts.
             if fds[2].revents != 0 {
-                server = released_or_exit();
+                server.pid = released_or_exit();
                 fds[2].fd = -1;
                 fds[2].revents = 0;
             }
-            reap(helper, server, &mut total);
+            reap(helper, &mut server, &mut total);
         }
         if fds[2].revents != 0 {
-            server = released_or_exit();
+            server.pid = released_or_exit();
             fds[2].fd = -1;
         }
         if fds[3].revents != 0 {
@@ -232,20 +251,34 @@ fn init(helper: i32, followed: i32) -> ! {
     }
 }
 
+/// The process that serves the mount.
+struct Server {
+    pid: i32,
+    has_ended: bool,
+}
+
 /// No child has this pid.
 const NOBODY: i32 = 0;
 
-fn reap(helper: i32, server: i32, total: &mut u64) {
+/// How many seconds the others may be silent after the serving process has ended well.
+const LINGER: u64 = 5;
+
+fn reap(helper: i32, server: &mut Server, total: &mut u64) {
     loop {
         let mut status = 0i32;
         let pid = syscall(nr::WAIT4, [usize::MAX, &raw mut status as usize, 1, 0, 0, 0]);
         if pid == 0 {
             return;
         }
-        if pid == server as isize {
+        if pid == server.pid as isize {
             // A multiple of the ring's size: it does not change where the next byte goes.
             *total |= ((status as u64 + 1) & 0xffff) << ENDED_SHIFT;
             write_header(total);
+            server.has_ended = true;
+            if status != 0 {
+                copy_output(total);
+                exit(0);
+            }
         }
         if pid == helper as isize {
             // The helper's last output belongs in the log before its exit is reported.
@@ -317,17 +350,67 @@ fn keeper(keeper: &Keeper) -> ! {
     syscall(nr::SETNS, [HOME as usize, CLONE_NEWNS, 0, 0, 0, 0]);
     close(HOME);
     // Until the mounting process releases us, it is responsible for the sandbox, so the sandbox's end is not watched.
-    let mut byte = [0u8; 1];
-    let n = read(CONTROL, &mut byte);
-    match byte[0] {
-        b'k' if n == 1 => {}
+    match receive_word() {
+        b'k' => {}
         // The mount failed, and the mounting process has cleaned up.
-        b'q' if n == 1 => exit(0),
+        b'q' => exit(0),
         _ => keeper.become_cleaner(),
     }
     close(CONTROL);
     poll(&mut [PollFd { fd: SANDBOX, events: POLLIN, revents: 0 }]);
     keeper.become_cleaner()
+}
+
+/// As in recvmsg(2).
+#[repr(C)]
+struct Message {
+    name: usize,
+    name_length: usize,
+    parts: *const [usize; 2],
+    part_count: usize,
+    control: *mut Descriptor,
+    control_length: usize,
+    flags: usize,
+}
+
+/// As in cmsg(3), with one descriptor.
+#[repr(C)]
+struct Descriptor {
+    length: usize,
+    level: i32,
+    kind: i32,
+    fd: i32,
+    _padding: i32,
+}
+
+/// The word, or 0 at end of file. A descriptor that comes with it gets its number.
+fn receive_word() -> u8 {
+    let mut byte = 0u8;
+    let mut came = Descriptor { length: 0, level: 0, kind: 0, fd: -1, _padding: 0 };
+    let part = [&raw mut byte as usize, 1];
+    let mut message = Message {
+        name: 0,
+        name_length: 0,
+        parts: &raw const part,
+        part_count: 1,
+        control: &raw mut came,
+        control_length: size_of::<Descriptor>(),
+        flags: 0,
+    };
+    let n = loop {
+        let n = syscall(nr::RECVMSG, [CONTROL as usize, &raw mut message as usize, 0, 0, 0, 0]);
+        if n != EINTR {
+            break n;
+        }
+    };
+    // SAFETY: a live local; volatile, because the compiler does not know that the kernel wrote to it through `message`.
+    let came = unsafe { core::ptr::read_volatile(&raw const came) };
+    if n == 1 && message.control_length >= 20 && came.fd >= 0 && came.fd != CONNECTION {
+        syscall(nr::DUP3, [came.fd as usize, CONNECTION as usize, 0, 0, 0, 0]);
+        close(came.fd);
+    }
+    // SAFETY: as above.
+    if n == 1 { unsafe { core::ptr::read_volatile(&raw const byte) } } else { 0 }
 }
 
 /// Undoes what the mounting process or its caller ignored or blocked, for the program that is executed next.

@@ -1,6 +1,8 @@
 //! Sockets that a supervisor such as systemd opened for us (`LISTEN_FDS`). In: the environment. Out: descriptors with their names.
 
-use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
+
+use crate::descriptors;
 
 /// The first descriptor that is passed, by the protocol.
 const FIRST: RawFd = 3;
@@ -22,16 +24,5 @@ pub fn sockets() -> Vec<Passed> {
     let names = variable("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     let passed = (FIRST..FIRST + count.clamp(0, MOST)).map(|number| (number, names.next().unwrap_or_default().to_owned()));
-    passed.filter_map(|(number, name)| copy(number).map(|socket| Passed { name, socket })).collect()
-}
-
-/// Close-on-exec, unlike what was passed. `None`: there is no such descriptor.
-fn copy(number: RawFd) -> Option<OwnedFd> {
-    // SAFETY: a number in, a number out; the call touches no memory.
-    let copied = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, FIRST) };
-    // The original must not reach the programs that we start: it would keep the socket alive.
-    // SAFETY: changes one flag of a descriptor, whatever it is; the call touches no memory.
-    unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
-    // SAFETY: the kernel made this descriptor a line above for us alone.
-    (copied >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copied) })
+    passed.filter_map(|(number, name)| descriptors::copy_of(number).map(|socket| Passed { name, socket })).collect()
 }

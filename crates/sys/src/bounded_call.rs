@@ -9,13 +9,16 @@
 
 mod filesystem;
 mod list;
+mod namespaces;
 mod open;
 mod read;
 mod run;
 mod starved;
 
-pub use filesystem::{Directory, attach, create, filesystem_of, identify, identify_from, look_at, mount, unmount};
+pub use filesystem::{Directory, attach, attach_beneath, begin_to_attach, can_be_entered, create, filesystem_of, hold, identify};
+pub use filesystem::{identify_from, look_at, mount, unmount};
 pub use list::{Listed, list, list_root};
+pub use namespaces::mounts_of_processes;
 pub use open::{OpenRequest, open, open_below, open_below_with, open_both};
 pub use read::{bytes_of, read, strings_of};
 pub use run::{Bounded, Pending};

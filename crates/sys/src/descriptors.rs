@@ -1,8 +1,9 @@
-//! Sends and receives descriptors over a unix socket (SCM_RIGHTS), together with a few bytes.
+//! Descriptors that come from elsewhere: over a unix socket (SCM_RIGHTS), together with a few bytes, or at a fixed number from the process
+//! that executed us.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -34,4 +35,24 @@ pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Vec<Ow
         _ => None,
     });
     Ok((count, fds.flatten().collect()))
+}
+
+/// A copy of what this process was given at a fixed number, close-on-exec, unlike what was passed. `None`: there is no such descriptor.
+pub fn copy_of(number: RawFd) -> Option<OwnedFd> {
+    // SAFETY: a number in, a number out; the call touches no memory.
+    let copied = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    // The original must not reach the programs that we start: it would keep the other end alive.
+    // SAFETY: changes one flag of a descriptor, whatever it is; the call touches no memory.
+    unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    // SAFETY: the kernel made this descriptor a line above for us alone.
+    (copied >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copied) })
+}
+
+/// The same, and the original is closed: dropping the result ends this process's hold on it. To be called before anything else opens
+/// descriptors: what is at the number must be what the process was given.
+pub fn take(number: RawFd) -> Option<OwnedFd> {
+    let copy = copy_of(number)?;
+    // SAFETY: no OwnedFd owns the number, by the contract above.
+    unsafe { libc::close(number) };
+    Some(copy)
 }

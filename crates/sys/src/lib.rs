@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "this crate is the wall: system calls that rustix does not wrap")]
 
 pub mod shim;
+pub mod mount_table;
 pub mod namespace;
 pub mod unmount;
 pub mod fuse;

@@ -45,6 +45,40 @@ pub fn set_attributes_of_all(mount: BorrowedFd<'_>, attributes: Attributes<'_>) 
     mount_setattr(mount, libc::AT_EMPTY_PATH | libc::AT_RECURSIVE, attributes)
 }
 
+/// How mounts that are made on a mount, or unmounted, propagate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// In a peer group: of its own if it was in none.
+    Shared,
+    /// Receives from the peer group that it was in.
+    Slave,
+    Private,
+    /// Private, and cannot be copied.
+    Unbindable,
+}
+
+/// A mount's namespace must be the calling thread's.
+pub fn set_propagation(mount: BorrowedFd<'_>, propagation: Propagation) -> Result<()> {
+    let raw = RawAttributes {
+        set: 0,
+        clear: 0,
+        propagation: match propagation {
+            Propagation::Shared => libc::MS_SHARED,
+            Propagation::Slave => libc::MS_SLAVE,
+            Propagation::Private => libc::MS_PRIVATE,
+            Propagation::Unbindable => libc::MS_UNBINDABLE,
+        },
+        user_namespace: 0,
+    };
+    raw_mount_setattr(|| format!("mount_setattr({propagation:?})"), mount, libc::AT_EMPTY_PATH, &raw)
+}
+
+/// Makes `mount`, which is private, a peer of `peer`, and a slave of what that is a slave of (Linux 5.15). Their namespaces
+/// may differ; their superblock may not, and `mount` shows the same directory as `peer` or one below it.
+pub fn join_peers(mount: BorrowedFd<'_>, peer: BorrowedFd<'_>) -> Result<()> {
+    move_mount(|| "move_mount(MOVE_MOUNT_SET_GROUP)".into(), peer, mount, Path::new(""), MoveMountFlags::MOVE_MOUNT_SET_GROUP)
+}
+
 /// Makes every mount of the calling thread's mount namespace private.
 pub fn make_all_private() -> Result<()> {
     let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -66,12 +100,16 @@ fn mount_setattr(mount: BorrowedFd<'_>, flags: i32, attributes: Attributes<'_>) 
         propagation: if attributes.private { libc::MS_PRIVATE } else { 0 },
         user_namespace: attributes.owners.map_or(0, |fd| fd.as_raw_fd() as u64),
     };
+    raw_mount_setattr(|| format!("mount_setattr({attributes:?})"), mount, flags, &raw)
+}
+
+fn raw_mount_setattr(text: impl FnOnce() -> String, mount: BorrowedFd<'_>, flags: i32, raw: &RawAttributes) -> Result<()> {
     let path = c"";
     // SAFETY: an empty C string and a live struct with its true size, both only read.
     let result = unsafe {
-        libc::syscall(libc::SYS_mount_setattr, mount.as_raw_fd(), path.as_ptr(), flags, &raw const raw, size_of::<RawAttributes>())
+        libc::syscall(libc::SYS_mount_setattr, mount.as_raw_fd(), path.as_ptr(), flags, std::ptr::from_ref(raw), size_of::<RawAttributes>())
     };
-    checked(|| format!("mount_setattr({attributes:?})"), result).map(drop)
+    checked(text, result).map(drop)
 }
 
 /// A detached copy of the mount at `path` below `directory`, without what is mounted inside it.
@@ -95,11 +133,20 @@ fn open_tree(directory: BorrowedFd<'_>, path: &Path, more: OpenTreeFlags) -> Res
 
 /// Attaches a detached mount at `path` below `directory`, in the calling thread's mount namespace.
 pub fn attach(mount: BorrowedFd<'_>, directory: BorrowedFd<'_>, path: &Path) -> Result<()> {
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    call(
-        || format!("move_mount(fd {}, {})", mount.as_raw_fd(), crate::quoted(path)),
-        rustix::mount::move_mount(mount, "", directory, path, flags),
-    )
+    let text = || format!("move_mount(fd {}, {})", mount.as_raw_fd(), crate::quoted(path));
+    move_mount(text, mount, directory, path, MoveMountFlags::empty())
+}
+
+/// Attaches a detached mount below another one, in the calling thread's mount namespace: the one on top, of which `top` is
+/// the root, still covers the place (Linux 6.5).
+pub fn attach_beneath(mount: BorrowedFd<'_>, top: BorrowedFd<'_>) -> Result<()> {
+    let text = || format!("move_mount(fd {}, MOVE_MOUNT_BENEATH)", mount.as_raw_fd());
+    move_mount(text, mount, top, Path::new(""), MoveMountFlags::MOVE_MOUNT_BENEATH)
+}
+
+fn move_mount(text: impl FnOnce() -> String, from: BorrowedFd<'_>, to: BorrowedFd<'_>, path: &Path, more: MoveMountFlags) -> Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH | more;
+    call(text, rustix::mount::move_mount(from, "", to, path, flags))
 }
 
 /// A new superblock of a simple kernel filesystem, as a detached mount.

@@ -2,8 +2,12 @@
 //! untrusted users chose.
 
 use std::ffi::OsString;
+use std::io::Read as _;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Result, call};
 
@@ -19,6 +23,11 @@ pub struct Entry {
     pub options: String,
     /// In a peer group: what is mounted on it propagates to its peers.
     pub shared: bool,
+    /// The number of that group; 0: none.
+    pub peer_group: u64,
+    /// The group that it receives mounts from; 0: none.
+    pub master: u64,
+    pub unbindable: bool,
     pub fstype: String,
     pub source: OsString,
     pub super_options: OsString,
@@ -27,6 +36,15 @@ pub struct Entry {
 pub fn read() -> Result<Vec<Entry>> {
     let path = "/proc/thread-self/mountinfo";
     Ok(parse(&call(|| format!("read({path:?})"), std::fs::read(path))?))
+}
+
+/// The same, for a thread that is in a namespace with another /proc, or none: `proc` is the one to read from.
+pub fn read_in(proc: BorrowedFd<'_>) -> Result<Vec<Entry>> {
+    let opened = rustix::fs::openat(proc, "thread-self/mountinfo", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let mut table = Vec::new();
+    let read = opened.map_err(std::io::Error::from).and_then(|file| std::fs::File::from(file).read_to_end(&mut table));
+    call(|| "read(thread-self/mountinfo)".into(), read)?;
+    Ok(parse(&table))
 }
 
 /// Lines with another format are skipped: the kernel writes none.
@@ -46,11 +64,15 @@ fn parse_line(line: &[u8]) -> Option<Entry> {
     let mount_point = text()?;
     let options = text()?;
     // Optional fields end with a single dash.
-    let mut shared = false;
+    let (mut peer_group, mut master, mut unbindable) = (0, 0, false);
     loop {
-        match text()? {
-            end if end == b"-" => break,
-            field => shared |= field.starts_with(b"shared:"),
+        let field = number(text()?)?;
+        match field.split_once(':') {
+            Some(("shared", group)) => peer_group = group.parse().ok()?,
+            Some(("master", group)) => master = group.parse().ok()?,
+            None if field == "unbindable" => unbindable = true,
+            None if field == "-" => break,
+            _ => {}
         }
     }
     Some(Entry {
@@ -61,7 +83,10 @@ fn parse_line(line: &[u8]) -> Option<Entry> {
         root: path(root),
         mount_point: path(mount_point),
         options: String::from_utf8_lossy(&options).into_owned(),
-        shared,
+        shared: peer_group != 0,
+        peer_group,
+        master,
+        unbindable,
         fstype: String::from_utf8_lossy(&text()?).into_owned(),
         source: OsString::from_vec(text()?),
         super_options: OsString::from_vec(text()?),
@@ -108,7 +133,8 @@ mod tests {
         let entry = &entries[0];
         assert_eq!((entry.id, entry.parent, entry.major, entry.minor), (36, 35, 98, 0));
         assert_eq!(entry.mount_point, path(b"/mnt two\n\xff".to_vec()));
-        assert!(entry.shared);
+        assert!(entry.shared && !entry.unbindable);
+        assert_eq!((entry.peer_group, entry.master), (7, 1));
         assert_eq!((entry.fstype.as_str(), entry.source.to_str()), ("ext3", Some("/dev/ro\\ot")));
     }
 

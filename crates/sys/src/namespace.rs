@@ -185,22 +185,64 @@ fn is_kernel_thread(pid: &str) -> bool {
 
 /// The mount namespace that was created after this one, and its number of mounts.
 fn next_mount_namespace(namespace: BorrowedFd<'_>) -> Result<(OwnedFd, u32)> {
+    neighbour(namespace, Neighbour::Next).map(|(next, info)| (next, info.mounts))
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Neighbour {
+    /// The one created after it.
+    Next,
+    Previous,
+}
+
+/// ENOENT: it is the last or the first one.
+fn neighbour(namespace: BorrowedFd<'_>, which: Neighbour) -> Result<(OwnedFd, MountNamespaceInfo)> {
     const NS_MNT_GET_NEXT: libc::Ioctl = rustix::ioctl::opcode::read::<MountNamespaceInfo>(0xb7, 11) as libc::Ioctl;
-    let (result, info) = ask_about_mounts(namespace, NS_MNT_GET_NEXT);
-    let fd = checked(|| "ioctl(NS_MNT_GET_NEXT)".into(), result.into())?;
+    const NS_MNT_GET_PREV: libc::Ioctl = rustix::ioctl::opcode::read::<MountNamespaceInfo>(0xb7, 12) as libc::Ioctl;
+    let question = match which {
+        Neighbour::Next => NS_MNT_GET_NEXT,
+        Neighbour::Previous => NS_MNT_GET_PREV,
+    };
+    let (result, info) = ask_about_mounts(namespace, question);
+    let fd = checked(|| format!("ioctl(NS_MNT_GET, {which:?})"), result.into())?;
     // SAFETY: the call succeeded: a new descriptor that nothing else owns.
-    Ok((unsafe { OwnedFd::from_raw_fd(fd as i32) }, info.mounts))
+    Ok((unsafe { OwnedFd::from_raw_fd(fd as i32) }, info))
+}
+
+/// All mount namespaces of the machine that we may change, also those without processes, with the kernel's own ids of them.
+/// ENOTTY: the kernel lacks the ioctl (6.12).
+pub fn all_mounts() -> Result<Vec<(OwnedFd, u64)>> {
+    let mut first = own_mounts()?;
+    while let Some((previous, _)) = if_any(neighbour(first.as_fd(), Neighbour::Previous))? {
+        first = previous;
+    }
+    let (result, info) = ask_about_mounts(first.as_fd(), NS_MNT_GET_INFO);
+    checked(|| "ioctl(NS_MNT_GET_INFO)".into(), result.into())?;
+    let mut all = vec![(first, info.id)];
+    while let Some((next, info)) = if_any(neighbour(all[all.len() - 1].0.as_fd(), Neighbour::Next))? {
+        all.push((next, info.id));
+    }
+    Ok(all)
+}
+
+fn if_any<T>(answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Err(error) if error.errno() == rustix::io::Errno::NOENT => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 /// `None`: the kernel lacks the ioctl (6.12).
 fn count_mounts(namespace: BorrowedFd<'_>) -> Option<u32> {
-    const NS_MNT_GET_INFO: libc::Ioctl = rustix::ioctl::opcode::read::<MountNamespaceInfo>(0xb7, 10) as libc::Ioctl;
     let (result, info) = ask_about_mounts(namespace, NS_MNT_GET_INFO);
     (result >= 0).then_some(info.mounts)
 }
 
+const NS_MNT_GET_INFO: libc::Ioctl = rustix::ioctl::opcode::read::<MountNamespaceInfo>(0xb7, 10) as libc::Ioctl;
+
 /// `struct mnt_ns_info` of linux/nsfs.h.
 #[repr(C)]
+#[derive(Debug)]
 struct MountNamespaceInfo {
     size: u32,
     mounts: u32,

@@ -25,6 +25,10 @@ pub const RUN_DIR: i32 = 8;
 pub const FOLLOWED: i32 = 6;
 /// A keeper only holds it open, for the binary that it executes and for processes that read it through /proc.
 pub const RECIPE: i32 = 9;
+/// The client's /dev/fuse, which a keeper gets with its release.
+pub const CONNECTION: i32 = 10;
+/// `init` holds a second copy of the recipe.
+pub const RECIPE_OF_INIT: i32 = 7;
 
 /// Argument of `init`: exit when the process at [`FOLLOWED`] does.
 pub const FOLLOW: &CStr = c"follow";

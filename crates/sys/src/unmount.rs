@@ -15,7 +15,7 @@
 //! other's marks.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -165,6 +165,15 @@ impl Point {
     fn text(&self, flags: UnmountFlags) -> String {
         format!("umount2({:?}, {flags:?})", self.name)
     }
+}
+
+/// Detaches the mount whose root is open as `root`, or, if something was mounted on it since, that. For a thread that
+/// shares its working directory with no other ([`crate::namespace::Home::visit`]): it becomes `descriptors`, our
+/// /proc/thread-self/fd, because the mount's namespace may have no /proc.
+pub fn detach_opened(root: BorrowedFd<'_>, descriptors: BorrowedFd<'_>) -> Result<()> {
+    let name = root.as_raw_fd().to_string();
+    call(|| "fchdir(descriptors)".into(), rustix::process::fchdir(descriptors))?;
+    call(|| "umount2(MNT_DETACH)".into(), rustix::mount::unmount(name.as_str(), UnmountFlags::DETACH))
 }
 
 /// Aborts a mount's FUSE connection: every pending request fails, none hangs. False: the mount is gone. `is_ours`: as

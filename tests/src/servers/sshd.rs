@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
 
 use super::Server;
+use crate::processes::{self, Process};
 use crate::{Host, command};
 
 const PORT: u16 = 2222;
@@ -56,6 +59,17 @@ impl Sshd {
         let server = Server::start(host, "sshd", &words);
         let server = server.wait_until_it_answers(host, SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
         Self { share: host.directory("share"), key: client_key, host_key: server_key, server }
+    }
+
+    /// Who has this key may come in from now on, and who has had another may not.
+    pub fn let_in(&self, public: &Path) {
+        fs::copy(public, self.key.with_extension("pub")).expect("the server's own files");
+    }
+
+    /// As a restart of the server does: whoever is connected has to connect again.
+    pub fn disconnect_all(&self) {
+        let is_connection = |process: &Process| fs::read(process.file("cmdline")).is_ok_and(|words| words.starts_with(b"sshd: root"));
+        processes::on_this_network().iter().filter(|process| is_connection(process)).for_each(|process| process.signal(Signal::KILL));
     }
 
     pub fn source(&self) -> String {

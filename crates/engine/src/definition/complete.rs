@@ -8,11 +8,12 @@ use shorefast_sandbox::cgroup::Limits;
 use shorefast_sandbox::spec::{Capabilities, DEFAULT_SCRATCH, ProcessLimits, SecretForm, SecretKind, SourceAccess};
 
 use crate::definition::keys::{
-    Daemon, Guests, Namespace, Namespaces, OnExit, Provided, SecretWay, Source, SourceWrites, check_provided, parse_size,
+    Daemon, Guests, Namespace, Namespaces, Provided, SecretWay, Source, SourceWrites, check_provided, parse_size,
 };
 use crate::definition::layer::{Layer, LimitLayer, NamespaceLayer, SecretLayer};
 use crate::definition::mistakes;
 use crate::definition::services::Services;
+use crate::exit_policy::{HealPolicy, OnExit};
 use crate::mode::Mode;
 
 /// A complete definition, checked.
@@ -43,6 +44,8 @@ pub struct Definition {
     pub secret: Option<SecretWay>,
     /// The option that says which group files belong to.
     pub group_option: Option<String>,
+    /// Options that name a file with a token of the pod's service account, and for which audience that is.
+    pub tokens: BTreeMap<String, String>,
     /// Whether volumes that a pod's author writes may use it.
     pub guests: Guests,
     pub namespaces: Namespaces,
@@ -56,6 +59,9 @@ pub struct Definition {
     pub mounts: u32,
     pub daemon: Daemon,
     pub on_exit: OnExit,
+    pub heal: HealPolicy,
+    /// Must not run twice at once, not even for the moment of an upgrade: it has state of its own.
+    pub exclusive: bool,
     /// Exit statuses other than 0 with which the client ends when all is well.
     pub ends_with: Vec<i32>,
     pub env: BTreeMap<String, String>,
@@ -109,8 +115,9 @@ impl Layer {
         let limits = note(self.limits.limits().map_err(of_limits), &mut mistakes);
         let scratch = self.limits.scratch.as_deref().map_or(Ok(DEFAULT_SCRATCH), parse_size).map_err(of_limits);
         let scratch_bytes = note(scratch, &mut mistakes);
-        let (Some(namespaces), Some(container), Some(services), Some(secret), Some(limits), Some(scratch_bytes), []) =
-            (namespaces, container, services, secret, limits, scratch_bytes, mistakes.as_slice())
+        let heal = note(self.heal.complete(), &mut mistakes);
+        let (Some(namespaces), Some(container), Some(services), Some(secret), Some(limits), Some(scratch_bytes), Some(heal), []) =
+            (namespaces, container, services, secret, limits, scratch_bytes, heal, mistakes.as_slice())
         else {
             return Err(mistakes.join("\n"));
         };
@@ -131,6 +138,7 @@ impl Layer {
             files: self.files.unwrap_or_default(),
             secret,
             group_option: self.group_option,
+            tokens: self.tokens,
             guests: self.guests.unwrap_or_default(),
             namespaces,
             capabilities: self.capabilities.unwrap_or_default(),
@@ -140,6 +148,8 @@ impl Layer {
             mounts,
             daemon: self.daemon.unwrap_or_default(),
             on_exit: self.on_exit.unwrap_or_default(),
+            heal,
+            exclusive: self.exclusive.unwrap_or_default(),
             ends_with: self.ends_with.unwrap_or_default(),
             env: self.env,
             provide: self.provide,

@@ -113,17 +113,6 @@ pub enum Daemon {
     Foreground,
 }
 
-/// What happens to the mount when its client dies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnExit {
-    /// The mount is detached: an empty directory is better than errors.
-    #[default]
-    Detach,
-    /// The mount stays, dead: errors are better than writes to the directory below it.
-    Keep,
-}
-
 pub(super) fn check_provided(path: &Path, key: &str) -> Result<(), String> {
     let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     let file = File { inside: path.to_owned(), content: Content::Text(String::new()) };

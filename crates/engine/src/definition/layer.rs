@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use shorefast_sandbox::spec::{Capabilities, SecretKind, SourceAccess};
 
-use crate::definition::keys::{Daemon, Guests, Namespace, OnExit, Provided, Source, SourceWrites};
+use crate::definition::keys::{Daemon, Guests, Namespace, Provided, Source, SourceWrites};
 use crate::definition::services::Services;
+use crate::exit_policy::{HealLayer, OnExit};
 use crate::mode::Mode;
 
 /// A definition as it is written.
@@ -32,10 +33,16 @@ pub struct Layer {
     pub group_option: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guests: Option<Guests>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tokens: BTreeMap<String, String>,
     pub capabilities: Option<Capabilities>,
     pub mounts: Option<u32>,
     pub daemon: Option<Daemon>,
     pub on_exit: Option<OnExit>,
+    #[serde(skip_serializing_if = "HealLayer::is_empty")]
+    pub heal: HealLayer,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<bool>,
     pub ends_with: Option<Vec<i32>>,
     #[serde(skip_serializing_if = "NamespaceLayer::is_empty")]
     pub namespaces: NamespaceLayer,
@@ -105,10 +112,13 @@ impl Layer {
             secret: self.secret.or(below.secret),
             group_option: self.group_option.or(below.group_option),
             guests: self.guests.or(below.guests),
+            tokens: below.tokens.into_iter().chain(self.tokens).collect(),
             capabilities: self.capabilities.or(below.capabilities),
             mounts: self.mounts.or(below.mounts),
             daemon: self.daemon.or(below.daemon),
             on_exit: self.on_exit.or(below.on_exit),
+            heal: self.heal.over(below.heal),
+            exclusive: self.exclusive.or(below.exclusive),
             ends_with: self.ends_with.or(below.ends_with),
             namespaces: NamespaceLayer {
                 pid: self.namespaces.pid.or(below.namespaces.pid),

@@ -17,7 +17,7 @@ use sys::claim::Claim;
 
 use crate::error::Error;
 use crate::process::Process;
-use crate::record::{MountId, Record};
+use crate::record::{MountId, Record, slot_of};
 use crate::records::{Records, random};
 use crate::text;
 
@@ -100,7 +100,20 @@ impl Starting {
 impl Records {
     /// Takes a free id, and with it ids of the host that no other sandbox has.
     pub fn begin(&self, digest: Option<&Digest>, mount: Option<&Underway>, deadline: Instant) -> Result<Begun<'_>, Error> {
-        let (first, nonce) = random().map_err(|error| self.error(error))?;
+        self.begin_like(None, digest, mount, deadline)
+    }
+
+    /// The same with the ids of the host that another mount had, if they are free: a client that follows another finds its files its own.
+    pub fn begin_like(
+        &self,
+        before: Option<&Record>,
+        digest: Option<&Digest>,
+        mount: Option<&Underway>,
+        deadline: Instant,
+    ) -> Result<Begun<'_>, Error> {
+        let (random, nonce) = random().map_err(|error| self.error(error))?;
+        let before = before.and_then(|before| slot_of(&before.id));
+        let first = before.unwrap_or(random);
         let starting = Starting {
             id: None,
             owner: Process::own(),
@@ -112,7 +125,9 @@ impl Records {
             if Instant::now() >= deadline {
                 return Err(self.error(io::Error::new(ErrorKind::TimedOut, "no free id was found in time")));
             }
-            if let Some(begun) = self.begin_in(slot, nonce, &starting, deadline).map_err(|error| self.error(error))? {
+            // A host's first process may take its time to reap what has ended there.
+            let is_taken = if Some(slot) == before { members::is_anybody_alive } else { members::is_anybody };
+            if let Some(begun) = self.begin_in(slot, nonce, &starting, deadline, is_taken).map_err(|error| self.error(error))? {
                 return Ok(begun);
             }
         }
@@ -120,7 +135,14 @@ impl Records {
     }
 
     /// `None`: the slot is taken.
-    fn begin_in(&self, slot: u16, nonce: u64, starting: &Starting, deadline: Instant) -> io::Result<Option<Begun<'_>>> {
+    fn begin_in(
+        &self,
+        slot: u16,
+        nonce: u64,
+        starting: &Starting,
+        deadline: Instant,
+        is_taken: fn(Ids) -> bool,
+    ) -> io::Result<Option<Begun<'_>>> {
         let (id, ids) = (format!("m{slot:04x}-{nonce:012x}"), Ids::of_slot(slot));
         if self.is_unfinished(&id) {
             return Ok(None);
@@ -134,7 +156,7 @@ impl Records {
         };
         // After the claim: its previous holder has processes by now. Also of another run directory, or of a mount that this one
         // has forgotten.
-        if members::is_anybody(ids) {
+        if is_taken(ids) {
             return Ok(None);
         }
         let content = serde_json::to_vec(&Starting { id: Some(id.clone()), ..starting.clone() })?;
@@ -278,9 +300,9 @@ mod tests {
         let (here, there) = (Records::at(here.path()), Records::at(there.path()));
         let begun = here.begin(None, None, soon()).unwrap();
         let slot = slot_of(&begun.id);
-        assert!(there.begin_in(slot, 1, &of_nobody(), soon()).unwrap().is_none(), "two sandboxes with the same ids");
+        assert!(there.begin_in(slot, 1, &of_nobody(), soon(), members::is_anybody).unwrap().is_none(), "two sandboxes with the same ids");
         drop(begun);
-        assert!(there.begin_in(slot, 1, &of_nobody(), soon()).unwrap().is_some(), "nobody has it any more");
+        assert!(there.begin_in(slot, 1, &of_nobody(), soon(), members::is_anybody).unwrap().is_some(), "nobody has it any more");
     }
 
     #[test]
@@ -294,7 +316,7 @@ mod tests {
         drop(begun);
         fs::create_dir_all(started.parent().unwrap()).unwrap();
         fs::write(&started, content).unwrap();
-        assert!(records.begin_in(slot, 1, &of_nobody(), soon()).unwrap().is_none());
+        assert!(records.begin_in(slot, 1, &of_nobody(), soon(), members::is_anybody).unwrap().is_none());
     }
 
     #[test]

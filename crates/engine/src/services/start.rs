@@ -25,7 +25,7 @@ pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Ins
     let boot = prepare(records, service, &begun)?;
     let program = sys::shim::Program::default();
     let cgroup = Cgroup::default();
-    let around = LaunchContext { ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, deadline };
+    let around = LaunchContext { ids: begun.ids, cgroup: &cgroup, log: &begun.log, program: &program, recipe: None, deadline };
     let profiles = service.profiles.iter().map(|path| profile::read(path)).collect::<Result<_, _>>();
     let spec = service.spec(boot, profiles.map_err(|error| failed(service, error.to_string()))?);
     let prepared = shorefast_sandbox::prepare(Shape::USUAL).map_err(Error::Sandbox)?;
@@ -56,7 +56,7 @@ pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Ins
         registered: Vec::new(),
     };
     running.write(records).map_err(|source| Error::Record { path: records.service(&begun.id), source })?;
-    keeper.release().map_err(Error::Keeper)?;
+    keeper.release(None).map_err(Error::Keeper)?;
     client.keep(None).map_err(|error| failed(service, error.to_string()))?;
     begun.finish();
     Ok(running)

@@ -48,10 +48,11 @@ pub fn take_orders(from: BorrowedFd<'_>) -> sys::Result<(Orders, Descriptors)> {
     Ok((orders, Descriptors { output_read, output_write, ring, joins }))
 }
 
-/// Waits for the program.
-pub fn take_program(from: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
+/// Waits for the program, and for what it is to hold.
+pub fn take_program(from: BorrowedFd<'_>) -> sys::Result<(OwnedFd, Option<OwnedFd>)> {
     let ((), mut fds) = packet::receive(from)?;
-    fds.next().ok_or_else(|| sys::Error::new("recvmsg(program)", rustix::io::Errno::PROTO))
+    let program = fds.next().ok_or_else(|| sys::Error::new("recvmsg(program)", rustix::io::Errno::PROTO))?;
+    Ok((program, fds.next()))
 }
 
 /// Waits until ID mapping, source and files are in place.

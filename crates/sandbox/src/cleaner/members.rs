@@ -36,6 +36,15 @@ pub fn is_anybody(ids: Ids) -> bool {
     users.into_iter().any(|user| rustix::process::getpriority_user(rustix::process::Uid::from_raw(user)).is_ok())
 }
 
+/// The same without those that have ended, and that nobody has reaped yet.
+pub fn is_anybody_alive(ids: Ids) -> bool {
+    let is_alive = |pid: Pid| {
+        let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+        belongs(&status, ids) && !status.lines().any(|line| line.starts_with("State:\tZ"))
+    };
+    is_anybody(ids) && ProcessScan::start().any(is_alive)
+}
+
 /// The sandbox whose first process this is. Its uid proves it: no other process can have that, so its descriptors are ours. The process name
 /// (comm) proves nothing, because any process can choose its own; it only saves reading the status of most processes.
 pub fn first_of(pid: Pid) -> Option<Ids> {

@@ -21,9 +21,9 @@ pub fn send_orders(to: BorrowedFd<'_>, orders: &Orders, descriptors: &Descriptor
     packet::send(to, orders, [output_read, output_write, ring].into_iter().chain(joins.iter().flat_map(Joins::descriptors)))
 }
 
-/// After `GO`: the program that becomes pid 1.
-pub fn send_program(to: BorrowedFd<'_>, program: &OwnedFd) -> sys::Result<()> {
-    packet::send(to, &(), std::iter::once(program))
+/// After `GO`: the program that becomes pid 1, and what it holds for us.
+pub fn send_program(to: BorrowedFd<'_>, program: &OwnedFd, recipe: Option<&OwnedFd>) -> sys::Result<()> {
+    packet::send(to, &(), std::iter::once(program).chain(recipe))
 }
 
 /// Waits for the next message, until `deadline`.

@@ -42,7 +42,7 @@ pub struct Prepared {
 }
 
 /// What a launch needs besides the plan.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct LaunchContext<'a> {
     pub ids: Ids,
     pub cgroup: &'a Cgroup,
@@ -50,6 +50,8 @@ pub struct LaunchContext<'a> {
     pub log: &'a OwnedFd,
     /// The program that becomes pid 1.
     pub program: &'a Program,
+    /// Held by pid 1, beside its keeper.
+    pub recipe: Option<&'a OwnedFd>,
     pub deadline: Instant,
 }
 
@@ -220,7 +222,7 @@ impl Launching<'_> {
 fn let_go(client: &Client, context: &LaunchContext<'_>) -> Result<(), Error> {
     let told = control::send_go(client.control())
         .and_then(|()| context.program.get())
-        .and_then(|program| control::send_program(client.control(), program));
+        .and_then(|program| control::send_program(client.control(), program, context.recipe));
     told.map_err(|error| why_not(client.control(), error))
 }
 

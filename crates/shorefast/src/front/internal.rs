@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use shorefast_engine::heal::{self, Next};
 use shorefast_engine::records::Records;
 use shorefast_engine::{keeper, origin, reconcile, services};
 use shorefast_sandbox::cleaner::user;
@@ -18,9 +19,19 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
     let texts: Vec<_> = arguments.iter().skip(1).map(|argument| argument.to_str().unwrap_or_default()).collect();
     match texts.as_slice() {
         ["--run-dir", _, command, id, origin] if *command == keeper::ENDED => {
+            // Before anything else is opened.
+            let held = heal::Held::take();
             let records = Records::at(origin::return_to(origin, Path::new(&arguments[2])));
             // A failure cannot be reported to anyone; the next call tries again.
-            Some(reconcile::ended(&records, id).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+            match heal::ended(&records, id, held) {
+                Ok(Next::Nothing) => Some(ExitCode::SUCCESS),
+                Ok(Next::Again(pause)) => {
+                    heal::wait(&records, id, pause);
+                    let _ = keeper::become_again(arguments);
+                    Some(ExitCode::FAILURE)
+                }
+                Err(_) => Some(ExitCode::FAILURE),
+            }
         }
         ["--run-dir", _, command] if *command == services::START => {
             let started = services::start_from(&Records::at(&arguments[2]), std::io::stdin());

@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::{Value, json};
 use shorefast_engine::list::{InProgress, Listed};
 use shorefast_engine::reconcile::Report;
+use shorefast_engine::record::Crash;
 use shorefast_engine::records::Records;
 use shorefast_engine::state::{Standing, State};
 use shorefast_engine::{Error, find, list, text};
@@ -97,7 +98,9 @@ pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, E
         "device": format!("{}:{}", record.mount.major, record.mount.minor),
         "cgroups": record.cgroup,
         "limits": record.limits,
-        "on_exit": if record.keep_dead { "keep" } else { "detach" },
+        "on_exit": record.on_exit().name(),
+        "crashes": record.crashes.iter().map(crash).collect::<Vec<_>>(),
+        "degraded": record.degraded,
         "log": text::escape(records.log(&record.id).as_os_str().as_bytes()),
     });
     if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
@@ -107,6 +110,15 @@ pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, E
         return Ok(format!("{value:#}\n"));
     }
     Ok(lines(&value))
+}
+
+fn crash(crash: &Crash) -> Value {
+    json!({
+        "at": at(crash.at),
+        "client": crash.status.map_or_else(|| "killed with its sandbox".to_owned(), |status| status.to_string()),
+        "healed_after_ms": crash.healed_after_ms,
+        "problem": crash.problem,
+    })
 }
 
 /// A JSON object for display: a line per key.
@@ -167,6 +179,8 @@ fn in_words(standing: &Standing) -> String {
     let state = match standing.state {
         State::Serving => "serving",
         State::Dead => "dead",
+        State::Healing => "healing",
+        State::Failed => "failed",
         State::Detached => "detached",
     };
     let covered = if standing.covered { ",covered" } else { "" };

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::mount::{MountFlags, MoveMountFlags, UnmountFlags};
+use rustix::thread::LinkNameSpaceType;
 
 use crate::bounded_call::run::{Bounded, Descriptors, Pending, run, send};
 use crate::error::Result;
@@ -47,16 +48,58 @@ pub fn unmount(directory: BorrowedFd<'_>, name: &CStr, flags: UnmountFlags, dead
 /// `move_mount` onto a file or directory of any filesystem. It takes the lock of that inode, which a process that reads
 /// or changes the inode may hold while it waits for the filesystem's server.
 pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
+    attach_with(mount, place, MoveMountFlags::empty(), deadline)
+}
+
+/// The same, below the mount of which `top` is the root (Linux 6.5). The lock is that of the directory below both.
+pub fn attach_beneath(mount: BorrowedFd<'_>, top: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
+    attach_with(mount, top, MoveMountFlags::MOVE_MOUNT_BENEATH, deadline)
+}
+
+fn attach_with(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, more: MoveMountFlags, deadline: Instant) -> Bounded<()> {
+    run(|| format!("move_mount({more:?})"), &[mount.as_raw_fd(), place.as_raw_fd()], deadline, attachment(mount, place, more))
+}
+
+/// Begins to attach a mount to the root of a mount whose server does not answer. It is attached when whoever waits for that
+/// server has released the directory's lock, also if nobody waits for this call any more: nothing ends it.
+pub fn begin_to_attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> Result<Pending<()>> {
+    let descriptors = [mount.as_raw_fd(), place.as_raw_fd()];
+    send(Descriptors::Only(&descriptors), attachment(mount, place, MoveMountFlags::empty()))
+}
+
+fn attachment(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, more: MoveMountFlags) -> impl FnOnce() -> rustix::io::Result<()> + use<> {
     let (mount, place) = (mount.as_raw_fd(), place.as_raw_fd());
-    let ask = move || {
+    move || {
         // SAFETY: the child has this number open in its own table until it ends.
         let mount = unsafe { BorrowedFd::borrow_raw(mount) };
         // SAFETY: the same.
         let place = unsafe { BorrowedFd::borrow_raw(place) };
-        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH | more;
         rustix::mount::move_mount(mount, c"", place, c"", flags)
+    }
+}
+
+/// Keeps a file open until the result is dropped. If it is the last file of a filesystem, closing it writes back what is
+/// left, and that may wait for the server: the child waits, not we.
+pub fn hold(file: BorrowedFd<'_>) -> Result<Pending<()>> {
+    let long = crate::deadline::timespec(std::time::Duration::from_secs(24 * 60 * 60));
+    let wait = move || {
+        loop {
+            let _ = rustix::thread::nanosleep(&long);
+        }
     };
-    run(|| "move_mount()".to_owned(), &[mount, place], deadline, ask)
+    send(Descriptors::Only(&[file.as_raw_fd()]), wait)
+}
+
+/// Whether a mount namespace can be entered: that asks the filesystem of its root, if it is a remote one.
+pub fn can_be_entered(namespace: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
+    let namespace = namespace.as_raw_fd();
+    let enter = move || {
+        // SAFETY: the child has this number open in its own table until it ends. It shares its root and working directory with no
+        // other process, which setns requires.
+        rustix::thread::move_into_link_name_space(unsafe { BorrowedFd::borrow_raw(namespace) }, Some(LinkNameSpaceType::Mount))
+    };
+    run(|| "setns(CLONE_NEWNS)".to_owned(), &[namespace], deadline, enter)
 }
 
 /// The filesystem type, as the magic number of statfs(2). Some filesystems ask their server for it.

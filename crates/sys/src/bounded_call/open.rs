@@ -107,18 +107,13 @@ fn open_at_once(path: &Path, flags: OFlags) -> Option<OwnedFd> {
     is_for_us.then(|| open(ResolveFlags::NO_XDEV).or_else(elsewhere))?
 }
 
-/// Whether the filesystem depends on this machine only: it is on a block device, or one of the known types without one.
-/// The kernel answers this; the filesystem is not called.
+/// Whether the filesystem depends on this machine only. The kernel answers this; the filesystem is not called.
 fn is_local(opened: BorrowedFd<'_>) -> bool {
-    const BTRFS: u64 = 0x9123_683e;
-    const OVERLAYFS: u64 = 0x794c_7630;
-    const TMPFS: u64 = 0x0102_1994;
-    const ZFS: u64 = 0x2fc1_2fc1;
     let on = statmount::id_of(opened).and_then(|mount| statmount::superblock(mount).ok());
-    on.is_some_and(|on| on.major != 0 || [BTRFS, OVERLAYFS, TMPFS, ZFS].contains(&on.magic))
+    on.is_some_and(|on| statmount::is_local(on.major, on.magic))
 }
 
-fn pass_on(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub(crate) fn pass_on(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let files = [file];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -127,7 +122,7 @@ fn pass_on(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) -> rustix::io::Result<(
 }
 
 /// The received descriptor, or the errno that was sent instead.
-fn receive(socket: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn receive(socket: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let mut errno = [0u8; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -65,7 +65,7 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     drop(image.held);
     let port = free_port().map_err(|source| failed("cannot find a free port", source))?;
     let program = Program::default();
-    let around = LaunchContext { ids: begun.ids, cgroup: &Cgroup::default(), log: &begun.log, program: &program, deadline };
+    let around = LaunchContext { ids: begun.ids, cgroup: &Cgroup::default(), log: &begun.log, program: &program, recipe: None, deadline };
     let spec = spec(port);
     let prepared = shorefast_sandbox::prepare(spec.shape()).map_err(Error::Sandbox)?;
     // Without a listener, every mount call is refused.
