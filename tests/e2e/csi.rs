@@ -4,6 +4,8 @@
 mod identity;
 #[path = "csi/staging.rs"]
 mod staging;
+#[path = "csi/conformance.rs"]
+mod conformance;
 #[path = "csi/refusals.rs"]
 mod refusals;
 #[path = "csi/inline.rs"]
@@ -22,16 +24,14 @@ mod deploy;
 mod provisioning;
 #[path = "csi/kubelet.rs"]
 mod kubelet;
-#[path = "csi/channel.rs"]
-mod channel;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use shorefast_tests::{Client, Host};
-
-use crate::channel::{Answer, Refused};
+use shorefast_tests::Host;
+use shorefast_tests::channel::{Answer, Refused};
+use shorefast_tests::client::define_script;
 
 /// gRPC's codes.
 const CANCELLED_OR_LATE: [u32; 2] = [1, 4];
@@ -41,6 +41,7 @@ const ALREADY_EXISTS: u32 = 6;
 const PERMISSION_DENIED: u32 = 7;
 const FAILED_PRECONDITION: u32 = 9;
 const ABORTED: u32 = 10;
+const OUT_OF_RANGE: u32 = 11;
 const UNIMPLEMENTED: u32 = 12;
 
 #[track_caller]
@@ -60,19 +61,6 @@ fn open_directory(host: &Host) -> PathBuf {
     let directory = host.directory("source");
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).expect("the test's own directory");
     directory
-}
-
-/// A client whose source is no path of the host, as most are.
-fn define_script(host: &Host, script: &str, more_keys: &str) {
-    let script = toml::Value::String(script.to_owned());
-    let image = Client::named("tmpfs").image_directory();
-    host.define(
-        "script",
-        &format!(
-            "types = [\"script\"]\nkernel_types = [\"tmpfs\"]\nimage = \"dir:{}\"\n{more_keys}\ncommand = [\"sh\", \"-c\", {script}, \"sh\", \"{{target}}\", \"{{options}}\"]\n",
-            image.display()
-        ),
-    );
 }
 
 const SCRIPT: [(&str, &str); 2] = [("type", "script"), ("source", "server:/x")];

@@ -2,6 +2,7 @@
 //! its base is, and the base has a note of each volume.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,9 @@ pub(crate) async fn create(driver: Arc<Driver>, message: CreateVolumeRequest, de
     if message.volume_content_source.is_some() {
         return Err(Status::invalid_argument("volume_content_source: volumes begin empty here"));
     }
+    if !message.mutable_parameters.is_empty() {
+        return Err(Status::invalid_argument("mutable_parameters: nothing of a volume can be changed later"));
+    }
     let flags = check_capabilities(&message.volume_capabilities)?;
     let (required, limit) = capacity(message.capacity_range.as_ref())?;
     let parameters = provisioned::parse(&message.name, &message.parameters)?;
@@ -44,6 +48,7 @@ pub(crate) async fn create(driver: Arc<Driver>, message: CreateVolumeRequest, de
         limit,
         mode: parameters.mode,
         on_delete: parameters.on_delete,
+        made_of: key(Path::new(&format!("{volume_id} {:o}", parameters.mode))),
     };
     let note = perform(&driver, &volume_id, &volume, Task::Create(new), &message.secrets, deadline).await?;
     let Some(note) = note else { return Err(Status::internal("the worker's answer is another one's")) };
@@ -73,9 +78,10 @@ pub(crate) async fn validate(
     let unknown = || Status::not_found("there is no such volume of ours");
     let volume = Provisioned::parse(&message.volume_id).ok_or_else(unknown)?;
     let task = Task::Find(volume.key.clone());
-    perform(&driver, &message.volume_id, &volume, task, &message.secrets, deadline).await?.ok_or_else(unknown)?;
-    Ok(match check_capabilities(&message.volume_capabilities) {
-        Ok(_) => ValidateVolumeCapabilitiesResponse {
+    let note = perform(&driver, &message.volume_id, &volume, task, &message.secrets, deadline).await?.ok_or_else(unknown)?;
+    let checked = check_capabilities(&message.volume_capabilities).and_then(|_| check_context(&message.volume_context, &volume, &note));
+    Ok(match checked {
+        Ok(()) => ValidateVolumeCapabilitiesResponse {
             confirmed: Some(Confirmed {
                 volume_context: message.volume_context,
                 volume_capabilities: message.volume_capabilities,
@@ -101,7 +107,7 @@ async fn perform(
     given: &HashMap<String, String>,
     deadline: Instant,
 ) -> Result<Option<Note>, Status> {
-    let (names, descriptors) = secrets::hand_over(given)?;
+    let (names, descriptors) = secrets::hand_over(&secrets::of_volume(given))?;
     // The base is written to, whatever its volumes are for.
     let mut request = volume::request(id, &volume.base, &["rw".to_owned()], Author::Administrator)?;
     let lock = driver.locks.take(id)?;
@@ -119,6 +125,22 @@ async fn perform(
 fn check_capabilities(capabilities: &[VolumeCapability]) -> Result<Vec<String>, Status> {
     let parsed = capabilities.iter().map(|one| capability::parse(Some(one))).collect::<Result<Vec<_>, _>>()?;
     parsed.into_iter().next().map(|first| first.flags).ok_or_else(|| Status::invalid_argument("volume_capabilities is missing"))
+}
+
+/// What the caller believes of the volume, as far as it says.
+fn check_context(context: &HashMap<String, String>, volume: &Provisioned, note: &Note) -> Result<(), Status> {
+    let directory = note.directory.to_string_lossy();
+    let is_so = |name: &str, value: &str| match name {
+        SUB_DIRECTORY => value == directory,
+        // With the class's list of options, it is longer.
+        "mountOptions" => true,
+        name => volume.base.get(name).is_some_and(|own| own == value),
+    };
+    let ours = context.iter().filter(|(name, _)| !volume::is_added_by_kubernetes(name));
+    match ours.into_iter().find(|(name, value)| !is_so(name, value)) {
+        Some((name, _)) => Err(Status::invalid_argument(format!("volume_context: this is not the {name:?} of the volume"))),
+        None => Ok(()),
+    }
 }
 
 /// The base with the options of the class's `mountOptions` list: those reach the node by themselves, but a deletion does not have them.

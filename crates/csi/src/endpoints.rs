@@ -13,7 +13,7 @@ use tonic::body::Body;
 
 use crate::driver::{Driver, Settings};
 use crate::grpc::{self, unary};
-use crate::{controller, identity, node, registration};
+use crate::{controller, health, identity, node, registration};
 
 pub fn endpoints(settings: Settings, operations: Operations) -> Vec<Endpoint> {
     let driver = Arc::new(Driver::new(settings, operations));
@@ -53,7 +53,8 @@ async fn route(driver: Arc<Driver>, request: Request<Incoming>) -> Response<Body
         "/csi.v1.Node/NodePublishVolume" => unary(request, move |message| node::publish(driver, message, deadline)).await,
         "/csi.v1.Node/NodeUnpublishVolume" => unary(request, move |message| node::unpublish(driver, message, deadline)).await,
         "/csi.v1.Node/NodeGetVolumeStats" => unary(request, move |message| node::stats(driver, message, deadline)).await,
-        "/csi.v1.Node/NodeGetVolumeHealth" => unary(request, move |message| node::health(driver, message, deadline)).await,
+        "/csi.v1.Node/NodeGetVolumeHealth" => unary(request, move |message| health::volume(driver, message, deadline)).await,
+        "/csi.v1.Node/NodeGetStorageHealth" => unary(request, move |message| health::storage(driver, message, deadline)).await,
         "/csi.v1.Node/NodeGetCapabilities" => unary(request, |message| async move { node::capabilities(&driver, message) }).await,
         "/csi.v1.Node/NodeGetInfo" => unary(request, |message| async move { node::info(&driver, message) }).await,
         other => Status::unimplemented(format!("{other} is not implemented")).into_http(),

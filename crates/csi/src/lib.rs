@@ -7,6 +7,7 @@ pub mod registration;
 pub mod identity;
 pub mod controller;
 pub mod node;
+pub mod health;
 pub mod secrets;
 pub mod driver;
 pub mod provisioned;

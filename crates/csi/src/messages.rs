@@ -134,6 +134,8 @@ pub struct CreateVolumeRequest {
     pub secrets: Map,
     #[prost(message, optional, tag = "6")]
     pub volume_content_source: Option<Empty>,
+    #[prost(map = "string, string", tag = "8")]
+    pub mutable_parameters: Map,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -302,6 +304,18 @@ pub struct HealthStatus {
 
 pub const INACCESSIBLE: i32 = 2;
 
+#[derive(Clone, PartialEq, Message)]
+pub struct NodeGetStorageHealthRequest {}
+
+/// Without an entry, all is well.
+#[derive(Clone, PartialEq, Message)]
+pub struct NodeGetStorageHealthResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub backend_health: Vec<HealthStatus>,
+}
+
+pub const STORAGE_DEGRADED: i32 = 1;
+
 pub const BYTES: i32 = 1;
 pub const INODES: i32 = 2;
 
@@ -324,6 +338,7 @@ pub mod node_capability {
     pub const SINGLE_NODE_MULTI_WRITER: i32 = 5;
     pub const VOLUME_MOUNT_GROUP: i32 = 6;
     pub const GET_VOLUME_HEALTH: i32 = 7;
+    pub const GET_STORAGE_HEALTH: i32 = 8;
 }
 
 #[derive(Clone, PartialEq, Message)]

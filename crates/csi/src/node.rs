@@ -17,9 +17,9 @@ use tonic::Status;
 
 use crate::driver::{Driver, Health};
 use crate::messages::{
-    BYTES, Capability, Empty, GetCapabilitiesResponse, HealthStatus, INACCESSIBLE, INODES, NodeGetInfoResponse, NodeGetVolumeHealthRequest,
-    NodeGetVolumeHealthResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest, NodeStageVolumeRequest,
-    NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, ServiceCapability, VolumeHealth, VolumeUsage, node_capability,
+    BYTES, Capability, Empty, GetCapabilitiesResponse, INODES, NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, ServiceCapability, VolumeUsage,
+    node_capability,
 };
 use crate::volume::EPHEMERAL;
 use crate::{capability, paths, secrets, status, volume, volume_id};
@@ -35,7 +35,7 @@ pub(crate) async fn stage(driver: Arc<Driver>, message: NodeStageVolumeRequest, 
     let wanted = capability::parse(message.volume_capability.as_ref())?;
     let request = volume::request(&message.volume_id, &message.volume_context, &wanted.flags, Author::Administrator)?;
     let request = Request { group: wanted.group, ..request };
-    mount(&driver, request, target, Directory::Exists, &message.secrets, deadline).await
+    mount(&driver, request, target, Directory::Exists, &secrets::of_volume(&message.secrets), deadline).await
 }
 
 pub(crate) async fn unstage(driver: Arc<Driver>, message: NodeUnstageVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
@@ -60,9 +60,15 @@ pub(crate) async fn publish(driver: Arc<Driver>, message: NodePublishVolumeReque
         let flags: Vec<_> = wanted.flags.into_iter().chain(read_only).collect();
         let request = volume::request(&message.volume_id, &message.volume_context, &flags, Author::Guest)?;
         let request = Request { group: wanted.group, ..request };
-        return mount(&driver, request, target, Directory::Made, &message.secrets, deadline).await;
+        let secrets = secrets::of_pod(&message.secrets, &message.volume_context)?;
+        return mount(&driver, request, target, Directory::Made, &secrets, deadline).await;
     }
     let staged = below(&driver, "staging_target_path", &message.staging_target_path)?;
+    let secrets = secrets::of_volume(&message.secrets);
+    if !secrets.is_empty() {
+        let request = volume::request(&message.volume_id, &message.volume_context, &wanted.flags, Author::Administrator)?;
+        refresh(&driver, Request { group: wanted.group, target: staged.path(), ..request }, &secrets, deadline).await?;
+    }
     let lock = driver.locks.take(&message.volume_id)?;
     let inside = volume::sub_directory(&message.volume_context)?;
     let copy = Wanted { staged, inside, target, access, sharing: wanted.sharing, label: message.volume_id };
@@ -104,31 +110,6 @@ fn volume_usage(room: Room, unit: i32) -> VolumeUsage {
     VolumeUsage { available: number(room.available), total: number(room.total), used: number(room.used), unit }
 }
 
-/// What the engine knows of the volume's clients: no server is asked. One that was never mounted here is well.
-pub(crate) async fn health(
-    driver: Arc<Driver>,
-    message: NodeGetVolumeHealthRequest,
-    deadline: Instant,
-) -> Result<NodeGetVolumeHealthResponse, Status> {
-    volume_id::check(&message.volume_id)?;
-    if driver.settings.health == Health::NotTold {
-        return Err(Status::unimplemented("volume health is not switched on (--volume-health)"));
-    }
-    let operation = Operation::Unserved { label: message.volume_id.clone() };
-    let places = match driver.operations.ask(operation, Vec::new(), deadline.min(Instant::now() + STATISTICS), ()).await.result {
-        Ok(Answer::Unserved(places)) => places,
-        Ok(_) => return Err(Status::internal("the worker's answer is another one's")),
-        Err(failure) => return Err(status::of(&failure)),
-    };
-    let ended = |place: String| HealthStatus {
-        status: INACCESSIBLE,
-        reason: "ClientEnded".to_owned(),
-        message: format!("the client of the mount at {place} has ended"),
-    };
-    let health = VolumeHealth { volume_id: message.volume_id, health_statuses: places.into_iter().map(ended).collect() };
-    Ok(NodeGetVolumeHealthResponse { volume_health: Some(health) })
-}
-
 pub(crate) fn capabilities(driver: &Driver, _: Empty) -> Result<GetCapabilitiesResponse, Status> {
     let kinds = [
         node_capability::STAGE_UNSTAGE_VOLUME,
@@ -136,7 +117,8 @@ pub(crate) fn capabilities(driver: &Driver, _: Empty) -> Result<GetCapabilitiesR
         node_capability::SINGLE_NODE_MULTI_WRITER,
         node_capability::VOLUME_MOUNT_GROUP,
     ];
-    let health = (driver.settings.health == Health::Told).then_some(node_capability::GET_VOLUME_HEALTH);
+    let health = [node_capability::GET_VOLUME_HEALTH, node_capability::GET_STORAGE_HEALTH];
+    let health = health.into_iter().filter(|_| driver.settings.health == Health::Told);
     let capability = |kind| ServiceCapability { rpc: Some(Capability { kind }) };
     Ok(GetCapabilitiesResponse { capabilities: kinds.into_iter().chain(health).map(capability).collect() })
 }
@@ -155,13 +137,30 @@ async fn mount(
 ) -> Result<Empty, Status> {
     let (names, descriptors) = secrets::hand_over(secrets)?;
     let lock = driver.locks.take(request.label.as_deref().unwrap_or_default())?;
-    let left = deadline.saturating_duration_since(Instant::now() + WAY_BACK).max(Duration::from_millis(1));
+    let left = left_of(deadline);
     let request = Request { target: target.path(), timeout: left, image_timeout: Some(left), ..request };
-    let operation = Operation::MountBelow { request: Box::new(request), target, directory, secrets: names };
+    let operation = Operation::MountBelow { request: Box::new(request.clone()), target, directory, secrets: names };
     match driver.operations.ask(operation, descriptors, deadline, lock).await.result {
+        // Called again, by a kubelet that knows newer secrets.
+        Err(failure) if failure.is_same_volume() && !secrets.is_empty() => refresh(driver, request, secrets, deadline).await,
         Err(failure) if failure.is_same_volume() => Ok(Empty {}),
         result => done(result.map(drop)),
     }
+}
+
+/// The client of the mount at the request's target gets these secrets.
+async fn refresh(driver: &Driver, request: Request, secrets: &HashMap<String, String>, deadline: Instant) -> Result<Empty, Status> {
+    let (names, descriptors) = secrets::hand_over(secrets)?;
+    let lock = driver.locks.take(request.label.as_deref().unwrap_or_default())?;
+    let request = Request { timeout: left_of(deadline), ..request };
+    let operation = Operation::Refresh { request: Box::new(request), secrets: names };
+    let result = driver.operations.ask(operation, descriptors, deadline, lock).await.result;
+    // The staged mount is gone.
+    done(result.map(drop).map_err(|failure| precondition(failure, &[Kind::NotFound])))
+}
+
+fn left_of(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now() + WAY_BACK).max(Duration::from_millis(1))
 }
 
 /// What is said of the state that a volume has to be in.

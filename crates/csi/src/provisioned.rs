@@ -7,7 +7,7 @@ use shorefast_worker::base::volume::is_plain;
 use shorefast_worker::task::{OnDelete, key};
 use tonic::Status;
 
-use crate::volume::NOT_OURS;
+use crate::volume::is_added_by_kubernetes;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
@@ -32,7 +32,7 @@ const MODE: u32 = 0o777;
 
 pub fn parse(name: &str, parameters: &HashMap<String, String>) -> Result<Parameters, Status> {
     let wrong = |text: String| Status::invalid_argument(format!("parameters: {text}"));
-    let is_known = |key: &str| ATTRIBUTES.contains(&key) || OTHERS.contains(&key) || NOT_OURS.iter().any(|prefix| key.starts_with(prefix));
+    let is_known = |key: &str| ATTRIBUTES.contains(&key) || OTHERS.contains(&key) || is_added_by_kubernetes(key);
     if let Some(unknown) = parameters.keys().find(|key| !is_known(key)) {
         return Err(wrong(format!("there is no {unknown:?}, but {}, {}", ATTRIBUTES.join(", "), OTHERS.join(", "))));
     }

@@ -23,7 +23,9 @@ const ATTRIBUTES: [(&str, Author); 6] = [
 pub const SUB_DIRECTORY: &str = "subDir";
 
 /// Attributes that Kubernetes adds by itself.
-pub(crate) const NOT_OURS: [&str; 2] = ["csi.storage.k8s.io/", "storage.kubernetes.io/"];
+pub(crate) fn is_added_by_kubernetes(name: &str) -> bool {
+    ["csi.storage.k8s.io/", "storage.kubernetes.io/"].iter().any(|prefix| name.starts_with(prefix))
+}
 
 /// Set by kubelet for a volume that a pod's author wrote into the pod.
 pub const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
@@ -31,7 +33,7 @@ pub const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 /// All but the target, the deadline and the secrets. `flags`: options of the volume's capability.
 pub fn request(volume: &str, context: &HashMap<String, String>, flags: &[String], author: Author) -> Result<Request, Status> {
     sub_directory(context)?;
-    for key in context.keys().filter(|key| !NOT_OURS.iter().any(|prefix| key.starts_with(prefix))) {
+    for key in context.keys().filter(|key| !is_added_by_kubernetes(key)) {
         check(key, author)?;
     }
     let attribute = |name: &str| context.get(name).filter(|value| !value.is_empty()).cloned();

@@ -7,7 +7,7 @@ use std::time::Instant;
 use shorefast_engine::error::{Failure, Kind, Step};
 use shorefast_worker::ask::Canceller;
 use shorefast_worker::{Operation, Outcome, Workers};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::metrics::Metrics;
 
@@ -31,7 +31,7 @@ impl Operations {
         let _ = self.room.acquire_many(AT_ONCE as u32).await;
     }
 
-    /// Does one operation by the deadline. `held` is released when the worker has ended, even if the caller has stopped waiting.
+    /// Does one operation by the deadline. `held` is released when the worker does nothing more, even if the caller has stopped waiting.
     pub async fn ask(&self, operation: Operation, secrets: Vec<OwnedFd>, deadline: Instant, held: impl Send + 'static) -> Outcome {
         let name = operation.name();
         let Ok(Ok(room)) = tokio::time::timeout_at(deadline.into(), Arc::clone(&self.room).acquire_owned()).await else {
@@ -40,25 +40,39 @@ impl Operations {
         let cancellation = Cancellation::default();
         let on_drop = CancelOnDrop(cancellation.clone());
         let (workers, metrics) = (Arc::clone(&self.workers), Arc::clone(&self.metrics));
+        let (answer, answered) = oneshot::channel();
         // The thread waits for the worker; it also outlives a cancelled request until the worker is gone.
-        let waiting = tokio::task::spawn_blocking(move || {
-            let _released_at_the_end = (held, room);
+        tokio::task::spawn_blocking(move || {
+            let _released_at_the_end = room;
             let measured = metrics.begin(name);
             let secrets: Vec<_> = secrets.iter().map(|secret| secret.as_fd()).collect();
+            let mut worker = None;
             let outcome = match workers.start(operation, &secrets) {
-                Ok(running) => match running.canceller().map(|canceller| cancellation.arm(canceller)) {
-                    Ok(true) => running.wait(deadline),
-                    Ok(false) => failure(Kind::Cancelled, "cancelled by its caller").into(),
-                    Err(error) => failure(Kind::Internal, &format!("cannot watch a worker: {error}")).into(),
-                },
+                Ok(running) => {
+                    let running = worker.insert(running);
+                    match running.canceller().map(|canceller| cancellation.arm(canceller)) {
+                        Ok(true) => running.answer(deadline),
+                        Ok(false) => failure(Kind::Cancelled, "cancelled by its caller").into(),
+                        Err(error) => failure(Kind::Internal, &format!("cannot watch a worker: {error}")).into(),
+                    }
+                }
                 Err(error) => failure(Kind::Internal, &format!("cannot start a worker: {error}")).into(),
             };
             measured.end(&outcome);
-            outcome
+            // A worker that was cancelled may still be at work until it is gone. One that has answered has done all of it.
+            if outcome.result.as_ref().is_err_and(|failure| matches!(failure.kind, Kind::Cancelled | Kind::Deadline)) {
+                worker = None;
+            }
+            // Before the answer: the caller may ask for the next operation at once.
+            drop(held);
+            // The caller may be gone.
+            let _ = answer.send(outcome);
+            drop(worker);
+            workers.keep_spare();
         });
-        let outcome = waiting.await;
+        let outcome = answered.await;
         drop(on_drop);
-        outcome.unwrap_or_else(|error| failure(Kind::Internal, &error.to_string()).into())
+        outcome.unwrap_or_else(|_| failure(Kind::Internal, "the thread that waited for a worker has ended").into())
     }
 }
 

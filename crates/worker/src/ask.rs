@@ -30,6 +30,8 @@ pub struct Workers {
     cgroups: Cgroups,
     /// Killed, but not gone yet: the kernel may take its time.
     lingering: Mutex<Vec<Child>>,
+    /// Started, and without a job: the next operation does not wait for a process to start.
+    spare: Mutex<Option<Idle>>,
 }
 
 /// A killed process is gone in milliseconds; one that answered, too.
@@ -44,7 +46,7 @@ impl Workers {
     }
 
     pub fn of(program: File, installation: Installation) -> Self {
-        Self { program, installation, cgroups: Cgroups::default(), lingering: Mutex::default() }
+        Self { program, installation, cgroups: Cgroups::default(), lingering: Mutex::default(), spare: Mutex::default() }
     }
 
     pub fn in_cgroups(self, cgroups: Cgroups) -> Self {
@@ -62,6 +64,35 @@ impl Workers {
     /// Starts one operation. `secrets`: files or pipes, passed on as they are.
     pub fn start(&self, operation: Operation, secrets: &[BorrowedFd<'_>]) -> io::Result<Running<'_>> {
         self.reap_lingering();
+        let job = Job { installation: self.installation.clone(), cgroups: self.cgroups, operation };
+        // One that somebody has killed takes no job.
+        match self.take_spare().map(|spare| self.give(spare, &job, secrets)) {
+            Some(Ok(running)) => Ok(running),
+            Some(Err(_)) | None => self.give(self.start_idle()?, &job, secrets),
+        }
+    }
+
+    fn give(&self, Idle { child, pidfd, socket }: Idle, job: &Job, secrets: &[BorrowedFd<'_>]) -> io::Result<Running<'_>> {
+        let running = Running { workers: self, child: Some(child), pidfd, socket, has_answered: false };
+        wire::send(&running.socket, job, secrets).map(|()| running)
+    }
+
+    /// Starts the process for the next operation now. It ends when this process does.
+    pub fn keep_spare(&self) {
+        // Somebody is just doing it, or taking it.
+        let Ok(mut spare) = self.spare.try_lock() else { return };
+        if spare.is_none() {
+            // Without one, the next operation starts its own, and says why it cannot.
+            *spare = self.start_idle().ok();
+        }
+    }
+
+    /// `None`: there is none, or it is just being started.
+    fn take_spare(&self) -> Option<Idle> {
+        self.spare.try_lock().ok()?.take()
+    }
+
+    fn start_idle(&self) -> io::Result<Idle> {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_write_timeout(Some(TO_TAKE))?;
         let mut command = Command::new(format!("/proc/self/fd/{}", self.program.as_raw_fd()));
@@ -73,10 +104,7 @@ impl Workers {
         let pidfd = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).inspect_err(|_| {
             let _ = child.kill().and_then(|()| child.wait());
         })?;
-        let running = Running { workers: self, child: Some(child), pidfd, socket };
-        let job = Job { installation: self.installation.clone(), cgroups: self.cgroups, operation };
-        wire::send(&running.socket, &job, secrets)?;
-        Ok(running)
+        Ok(Idle { child, pidfd, socket })
     }
 
     fn reap_lingering(&self) {
@@ -84,6 +112,14 @@ impl Workers {
             lingering.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
         }
     }
+}
+
+/// A worker that waits for its job, and ends without one when its socket is closed.
+#[derive(Debug)]
+struct Idle {
+    child: Child,
+    pidfd: OwnedFd,
+    socket: UnixStream,
 }
 
 /// An operation under way. Dropped: cancelled, with nothing left of it.
@@ -94,6 +130,7 @@ pub struct Running<'a> {
     child: Option<Child>,
     pidfd: OwnedFd,
     socket: UnixStream,
+    has_answered: bool,
 }
 
 /// Ends an operation that another thread waits for.
@@ -113,15 +150,27 @@ impl Running<'_> {
 
     /// Its outcome. Later than the deadline it is cancelled.
     pub fn wait(mut self, deadline: Instant) -> Outcome {
+        self.answer(deadline)
+    }
+
+    /// The same, as soon as all is done: its process may still be ending, which takes a millisecond that nobody has to wait for. When this is
+    /// dropped, that is gone.
+    pub fn answer(&mut self, deadline: Instant) -> Outcome {
         if !is_ready(self.socket.as_fd(), deadline) {
+            self.end(Signal::KILL);
             return failure(Kind::Deadline, "not done within the caller's deadline".to_owned()).into();
         }
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let answer = self.socket.set_read_timeout(Some(left)).and_then(|()| wire::receive(&self.socket));
-        let status = self.end(Signal::CONT);
         match answer {
-            Ok((outcome, _)) => outcome,
-            Err(error) => failure(kind_of(status), describe(status, &error)).into(),
+            Ok((outcome, _)) => {
+                self.has_answered = true;
+                outcome
+            }
+            Err(error) => {
+                let status = self.end(Signal::CONT);
+                failure(kind_of(status), describe(status, &error)).into()
+            }
         }
     }
 
@@ -146,7 +195,7 @@ impl Running<'_> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.end(Signal::KILL);
+        self.end(if self.has_answered { Signal::CONT } else { Signal::KILL });
     }
 }
 

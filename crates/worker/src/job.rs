@@ -50,6 +50,12 @@ pub enum Operation {
         /// Names of the request's secrets, in the order of the descriptors.
         secrets: Vec<String>,
     },
+    /// The client of this mount gets the secrets as they are now.
+    Refresh {
+        request: Box<Request>,
+        /// Names of the request's secrets, in the order of the descriptors.
+        secrets: Vec<String>,
+    },
     /// A copy of a mount at another place.
     Publish(Wanted),
     /// Takes away what of ours is mounted there, and its directory.
@@ -62,9 +68,9 @@ pub enum Operation {
         target: PathBuf,
         label: String,
     },
-    /// Where a mount with this label is that nobody serves any more.
+    /// Where a mount with this label, or with any, is that nobody serves any more.
     Unserved {
-        label: String,
+        label: Option<String>,
     },
     /// Whether the mount is used at other places than its own, as in containers.
     IsUsed {
@@ -110,6 +116,7 @@ impl Operation {
         match self {
             Self::Mount(_) => "mount",
             Self::MountBelow { .. } => "mount",
+            Self::Refresh { .. } => "refresh",
             Self::Publish(_) => "publish",
             Self::Unpublish(_) => "unpublish",
             Self::Unstage(_) => "unstage",
@@ -139,6 +146,7 @@ pub enum Answer {
     Existing(Option<(Box<Record>, Vec<Difference>)>),
     Checked(Checked),
     Unmounted(Way),
+    Refreshed,
     Published,
     Unpublished,
     Usage(Usage),

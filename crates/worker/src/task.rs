@@ -28,6 +28,8 @@ pub struct NewVolume {
     /// Of the directory.
     pub mode: u32,
     pub on_delete: OnDelete,
+    /// Tells what else it was asked for with from anything else.
+    pub made_of: String,
 }
 
 /// What is noted of a volume on its base.
@@ -40,6 +42,8 @@ pub struct Note {
     pub directory: PathBuf,
     pub capacity: u64,
     pub on_delete: OnDelete,
+    #[serde(default)]
+    pub made_of: String,
 }
 
 /// What happens to the directory when its volume is deleted.

@@ -12,7 +12,7 @@ use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context, Plan};
 use shorefast_engine::publish::Made;
 use shorefast_engine::records::Records;
-use shorefast_engine::{Error, Installation, Request, elsewhere, existing, list, options, publish, unmount, unserved, usage};
+use shorefast_engine::{Error, Installation, Request, elsewhere, existing, list, options, publish, refresh, unmount, unserved, usage};
 use shorefast_image::Silent;
 use shorefast_sandbox::cgroup;
 
@@ -56,12 +56,18 @@ fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result
             };
             mount(&request, &job.installation, warnings).inspect_err(|_| publish::unmake(target, made))?
         }
+        Operation::Refresh { request, secrets: names } => {
+            let Plan::Client(plan) = plan(&with_named_secrets(request, names, secrets), &job.installation, warnings)? else {
+                return Err(Error::NotOurs { path: request.target.clone() }.into());
+            };
+            refresh::secrets(&records, &plan).map(|()| Answer::Refreshed)?
+        }
         Operation::Publish(wanted) => publish::copy(&records, wanted).map(|()| Answer::Published)?,
         Operation::Unpublish(target) => publish::remove(&records, target).map(|()| Answer::Unpublished)?,
         Operation::Unstage(staged) => publish::unstage(&records, staged).map(|()| Answer::Unpublished)?,
         Operation::Usage { target, label } => usage::of(&records, target, label).map(Answer::Usage)?,
         Operation::Unserved { label } => {
-            let places = unserved::of(&records, label)?;
+            let places = unserved::of(&records, label.as_deref())?;
             Answer::Unserved(places.iter().map(|place| place.display().to_string()).collect())
         }
         Operation::Existing(request) => match plan(&with_secret(request, secrets), &job.installation, warnings)? {

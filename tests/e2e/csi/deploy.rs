@@ -73,6 +73,7 @@ fn the_chart_and_the_manifests_are_the_same() {
     let root = ["kubeletRoot=/var/lib/k0s/kubelet"];
     assert_eq!(helm(&root), kustomize("kubernetes/csi/overlays/kubelet-root"));
     assert_eq!(helm(&["metricsAddress=127.0.0.1:9810"]), kustomize("kubernetes/csi/overlays/metrics"));
+    assert_eq!(helm(&["republish=true"]), kustomize("kubernetes/csi/overlays/republish"));
     let clients = r#"clients.glusterfs\.toml=limits = { memory = "1G" }"#.replace('{', "\\{").replace('}', "\\}");
     let (with_helm, with_kustomize) = (helm(&[&clients]), kustomize("kubernetes/csi/overlays/definitions"));
     for list in ["containers", "volumes"] {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use shorefast_csi::messages::*;
 use shorefast_tests::Host;
+use shorefast_tests::channel::Channel;
 
-use crate::channel::Channel;
 use crate::kubelet::{DRIVER, Kubelet, text};
 use crate::{UNIMPLEMENTED, refused};
 

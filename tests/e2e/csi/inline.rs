@@ -1,9 +1,9 @@
 //! Volumes that are written in a pod.
 
 use shorefast_csi::messages::Empty;
+use shorefast_tests::channel::Refused;
 use shorefast_tests::{Client, Host, mountinfo};
 
-use crate::channel::Refused;
 use crate::kubelet::{Kubelet, Volume};
 use crate::{FAILED_PRECONDITION, INVALID_ARGUMENT, PERMISSION_DENIED, SCRIPT, define_script, real, refused};
 

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use shorefast_csi::messages::*;
+use shorefast_tests::channel::{Answer, Channel};
 use shorefast_tests::command::Running;
 use shorefast_tests::{Client, Host, Ran, wait};
-
-use crate::channel::{Answer, Channel};
 
 pub(crate) const DRIVER: &str = "csi.example.test";
 

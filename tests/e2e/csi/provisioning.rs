@@ -8,10 +8,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use shorefast_csi::messages::*;
+use shorefast_tests::channel::Answer;
 use shorefast_tests::servers::Sshd;
 use shorefast_tests::{Client, Host, mountinfo, wait};
 
-use crate::channel::Answer;
 use crate::kubelet::{Kubelet, Volume, capability, text};
 use crate::{ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, SCRIPT, define_script, open_directory, refused};
 
@@ -31,7 +31,7 @@ fn create(
         volume_capabilities: vec![capability(Mode::MultiNodeMultiWriter)],
         parameters,
         secrets: secrets.clone(),
-        volume_content_source: None,
+        ..Default::default()
     };
     kubelet.channel().call("/csi.v1.Controller/CreateVolume", &message)
 }
@@ -112,11 +112,18 @@ fn a_volume_is_a_directory_of_its_base() {
     assert!(!base.join("team/claim").exists() && base.join("team").exists() && outside.join("precious").exists());
     assert!(!base.join(".shorefast").exists());
     refused(validate(&made.id), NOT_FOUND);
-    // Whatever else is said to be a volume: nothing is removed.
-    for id in ["data", "../../etc", &made.id.replace(&source, "/etc")] {
-        let _ = delete(&kubelet, id, &none);
+    // Whatever else is said to be a volume is not there, which is no error; and nothing is removed.
+    let elsewhere = host.directory("elsewhere/team/claim");
+    for directory in [&host.path("elsewhere"), &host.path("elsewhere/team"), &elsewhere] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).expect("the test's own directory");
     }
-    assert!(fs::exists("/etc/passwd").expect("it is there"));
+    fs::write(elsewhere.join("file"), "precious").expect("the test's own directory");
+    let of_another_base = made.id.replace(&source, &text(&host.path("elsewhere")));
+    assert_ne!(of_another_base, made.id);
+    for id in ["data", "../../elsewhere", &of_another_base] {
+        assert_eq!(delete(&kubelet, id, &none), Ok(Empty {}), "{id}");
+    }
+    assert_eq!(fs::read(elsewhere.join("file")).expect("it is there"), b"precious");
     drop(kubelet);
     host.assert_nothing_left();
 }

@@ -4,8 +4,8 @@ use std::fs;
 
 use shorefast_csi::messages::*;
 use shorefast_tests::Host;
+use shorefast_tests::channel::Answer;
 
-use crate::channel::Answer;
 use crate::kubelet::{Kubelet, Volume, capability, text};
 use crate::{INVALID_ARGUMENT, NOT_FOUND, refused};
 

@@ -3,11 +3,12 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use shorefast_csi::messages::{Empty, NodeUnpublishVolumeRequest};
+use shorefast_tests::channel::{Answer, Refused};
 use shorefast_tests::kernel::is_guest;
-use shorefast_tests::{Host, mountinfo, wait};
+use shorefast_tests::{Host, mountinfo, processes, wait};
 
-use crate::channel::{Answer, Refused};
 use crate::kubelet::{Kubelet, Volume, text};
 use crate::{ABORTED, CANCELLED_OR_LATE, SCRIPT, define_script, open_directory, real, refused};
 
@@ -110,6 +111,26 @@ fn a_full_nodes_volumes_all_at_once() {
     volumes.iter().for_each(|volume| assert_eq!(kubelet.unpublish(volume, &volume.id), Ok(Empty {})));
     volumes.iter().for_each(|volume| assert_eq!(kubelet.unstage(volume), Ok(Empty {})));
     drop(kubelet);
+    host.assert_nothing_left();
+}
+
+/// The driver keeps a process for the next request.
+#[test]
+fn who_kills_the_process_for_the_next_request_makes_none_fail() {
+    let Some(host) = Host::new() else { return };
+    let mut kubelet = Kubelet::with_driver(&host);
+    let volume = Volume::bindfs("volume", &host.directory("source"));
+    let (driver, children) = (kubelet.pid().to_string(), processes::on_this_network);
+    let waiting = || children().into_iter().find(|process| process.status("PPid").as_ref() == Some(&driver));
+    for _ in 0..5 {
+        kubelet.stage(&volume).expect("it can be staged");
+        let next = wait::until("the process for the next request", waiting);
+        next.signal(Signal::KILL);
+        wait::until("its end", || next.status("State").is_none_or(|state| state.starts_with('Z')).then_some(()));
+        kubelet.unstage(&volume).expect("it can be unstaged");
+    }
+    wait::until("the process for the next request", waiting);
+    kubelet.kill();
     host.assert_nothing_left();
 }
 

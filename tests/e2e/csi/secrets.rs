@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use shorefast_csi::messages::AccessType;
 use shorefast_tests::servers::Sshd;
-use shorefast_tests::{Client, Host};
+use shorefast_tests::{Client, Host, wait};
 
 use crate::kubelet::{Kubelet, Volume};
 use crate::{INVALID_ARGUMENT, SCRIPT, define_script, refused};
@@ -75,6 +76,70 @@ fn sshfs_with_its_key_in_a_secret() {
     // A pod's author brings the key in the same way.
     kubelet.publish_inline(&volume, "pod").expect("it can be published");
     kubelet.unpublish(&volume, "pod").expect("it can be unpublished");
+    drop(kubelet);
+    host.assert_nothing_left();
+}
+
+/// As with `requiresRepublish`: kubelet publishes again, with what the Secret has now.
+#[test]
+fn a_changed_secret_arrives_without_a_remount() {
+    let Some(host) = Host::new() else { return };
+    let server = Sshd::start(&host);
+    host.settle();
+    host.define("sshfs", &format!("image = \"dir:{}\"", Client::named("sshfs").image_directory().display()));
+    let kubelet = Kubelet::with_driver(&host);
+    let source = server.source();
+    let volume = Volume::new("volume", &[("type", "sshfs"), ("source", &source)])
+        .with("mountOptions", "port=2222,reconnect,StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null");
+    let mut current = server.key.clone();
+    let key_of = |path: &Path| [("IdentityFile", fs::read_to_string(path).expect("a key"))];
+    let with_key = |path: &Path| volume.clone().with_secrets(&key_of(path).each_ref().map(|(name, key)| (*name, key.as_str())));
+    for staged in [false, true] {
+        let publish = |volume: &Volume| if staged { kubelet.publish(volume, "pod", false) } else { kubelet.publish_inline(volume, "pod") };
+        if staged {
+            kubelet.stage(&with_key(&current)).expect("it can be staged");
+        }
+        publish(&with_key(&current)).expect("it can be published");
+        fs::write(server.share.join("file"), "content").expect("the server's own files");
+        let read = || fs::read(kubelet.target("pod").join("file")).ok();
+        assert_eq!(read().as_deref(), Some(&b"content"[..]));
+        let client = host.wait_for_client("sshfs");
+        let newer = host.path(format!("newer-{staged}"));
+        shorefast_tests::command::run(&["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", newer.to_str().expect("our own path")]);
+        server.let_in(&newer.with_extension("pub"));
+        server.disconnect_all();
+        // Who is not told has only the key that the server no longer takes.
+        assert_eq!(wait::within(Duration::from_secs(2), read), None);
+        publish(&with_key(&newer)).expect("it can be published again");
+        assert!(wait::within(Duration::from_secs(20), read).is_some(), "the client did not get the new key");
+        assert_eq!(host.wait_for_client("sshfs"), client);
+        current = newer;
+        kubelet.unpublish(&volume, "pod").expect("it can be unpublished");
+        if staged {
+            kubelet.unstage(&volume).expect("it can be unstaged");
+        }
+    }
+    drop(kubelet);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_pods_token_is_for_a_client_that_asks_for_it() {
+    let Some(host) = Host::new() else { return };
+    let script =
+        format!("f=${{2#*tokenfile=}}; f=${{f%%,*}}; read -r line < $f; [ \"$line\" = {SECRET} ] || exit 9; mount -t tmpfs none $1");
+    define_script(&host, &script, "tokens = { tokenfile = \"storage.example\" }");
+    let kubelet = Kubelet::with_driver(&host);
+    let tokens = format!("{{\"storage.example\":{{\"token\":\"{SECRET}\"}},\"other\":{{\"token\":\"x\"}}}}");
+    let volume = Volume::new("volume", &SCRIPT).with("csi.storage.k8s.io/serviceAccount.tokens", &tokens);
+    kubelet.publish_inline(&volume, "pod").expect("the client has read its token");
+    kubelet.unpublish(&volume, "pod").expect("it can be unpublished");
+    // One client for all pods has no pod's token.
+    let refused = kubelet.stage(&volume).expect_err("the client has no token");
+    assert!(!refused.1.contains(SECRET), "{refused:?}");
+    let wrong = volume.with("csi.storage.k8s.io/serviceAccount.tokens", &format!("{{\"a\":\"{SECRET}\"}}"));
+    let said = crate::refused(kubelet.publish_inline(&wrong, "pod"), INVALID_ARGUMENT);
+    assert!(!said.contains(SECRET), "{said}");
     drop(kubelet);
     host.assert_nothing_left();
 }

@@ -9,9 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use shorefast_csi::messages::{Empty, GetPluginInfoResponse};
+use shorefast_tests::channel::Channel;
 use shorefast_tests::{Host, wait};
-
-use crate::channel::Channel;
 
 const ADDRESS: &str = "127.0.0.1:9810";
 

@@ -26,10 +26,22 @@ fn create(root: &OwnedFd, new: &NewVolume) -> Result<Note, Box<Failure>> {
     let noted = match note::read(root, &key)? {
         Some(there) => same(there, new)?,
         None => {
+            if let Some(there) = by_name(root, &new.name)? {
+                return Err(another(&there));
+            }
             if new.on_delete != OnDelete::Retain && is_there(root, &new.directory)? {
                 return Err(not_ours(&new.directory));
             }
-            let note = Note { name: new.name.clone(), directory: new.directory.clone(), capacity: new.required, on_delete: new.on_delete };
+            let note = Note {
+                name: new.name.clone(),
+                directory: new.directory.clone(),
+                capacity: new.required,
+                on_delete: new.on_delete,
+                made_of: new.made_of.clone(),
+            };
+            if let Some(name_key) = name_key(&note) {
+                note::write(root, &name_key, &note)?;
+            }
             // Before the directory: one without a note would be a stranger's.
             note::write(root, &key, &note)?;
             note
@@ -42,12 +54,31 @@ fn create(root: &OwnedFd, new: &NewVolume) -> Result<Note, Box<Failure>> {
 /// A volume that is there already.
 fn same(there: Note, new: &NewVolume) -> Result<Note, Box<Failure>> {
     let fits = new.required <= there.capacity && (new.limit == 0 || there.capacity <= new.limit);
-    if there.name == new.name && there.directory == new.directory && there.on_delete == new.on_delete && fits {
-        return Ok(there);
-    }
+    let is_same = |there: &Note| {
+        (&there.name, &there.directory, there.on_delete, &there.made_of) == (&new.name, &new.directory, new.on_delete, &new.made_of)
+    };
+    if fits && is_same(&there) { Ok(there) } else { Err(another(&there)) }
+}
+
+fn another(there: &Note) -> Box<Failure> {
     let message =
         format!("there is a volume {:?} with the directory {} already, and it is another one", there.name, there.directory.display());
-    Err(Box::new(Failure::new(Step::Target, Kind::AlreadyDifferent, message)))
+    Box::new(Failure::new(Step::Target, Kind::AlreadyDifferent, message))
+}
+
+/// A volume whose directory is not named like itself has a second note by which it is found: no other may have its name.
+fn name_key(note: &Note) -> Option<String> {
+    (note.directory != Path::new(&note.name)).then(|| format!("name-{}", task::key(Path::new(&note.name))))
+}
+
+fn by_name(root: &OwnedFd, name: &str) -> Result<Option<Note>, Box<Failure>> {
+    let usual = task::key(Path::new(name));
+    if let Some(there) = note::read(root, &usual)?.filter(|there| there.name == name) {
+        return Ok(Some(there));
+    }
+    let Some(second) = note::read(root, &format!("name-{usual}"))? else { return Ok(None) };
+    // Without the first one it is what a killed worker left.
+    Ok(note::read(root, &task::key(&second.directory))?.filter(|there| there.name == name))
 }
 
 fn not_ours(directory: &Path) -> Box<Failure> {
@@ -99,6 +130,9 @@ fn delete(root: &OwnedFd, key: &str) -> Result<(), Box<Failure>> {
         (OnDelete::Retain, _) | (_, Err(Errno::NOENT)) => {}
         (OnDelete::Delete, parent) => tree::remove(parent.map_err(removing)?.as_fd(), name).map_err(removing)?,
         (OnDelete::Archive, parent) => archive(&parent.map_err(removing)?, name).map_err(removing)?,
+    }
+    if let Some(name_key) = name_key(&note) {
+        note::remove(root, &name_key)?;
     }
     note::remove(root, key)
 }
@@ -153,7 +187,8 @@ mod tests {
     use std::fs;
 
     fn new(name: &str, directory: &str, on_delete: OnDelete) -> NewVolume {
-        NewVolume { name: name.to_owned(), directory: directory.into(), required: 10, limit: 0, mode: 0o770, on_delete }
+        let made_of = "parameters".to_owned();
+        NewVolume { name: name.to_owned(), directory: directory.into(), required: 10, limit: 0, mode: 0o770, on_delete, made_of }
     }
 
     fn kind(result: Result<Option<Note>, Box<Failure>>) -> Option<Kind> {
@@ -181,9 +216,23 @@ mod tests {
         assert_eq!(kind(create(new("a", "ns/a", OnDelete::Retain))), different);
         assert_eq!(kind(create(NewVolume { required: 11, ..new("a", "ns/a", OnDelete::Delete) })), different);
         assert_eq!(kind(create(NewVolume { required: 1, limit: 9, ..new("a", "ns/a", OnDelete::Delete) })), different);
+        assert_eq!(kind(create(NewVolume { made_of: "others".to_owned(), ..new("a", "ns/a", OnDelete::Delete) })), different);
+        // One name, two directories.
+        assert_eq!(kind(create(new("a", "ns/b", OnDelete::Delete))), different);
+        assert_eq!(kind(create(new("a", "a", OnDelete::Delete))), different);
+        create(new("usual", "usual", OnDelete::Delete)).unwrap();
+        assert_eq!(kind(create(new("usual", "ns/usual", OnDelete::Delete))), different);
+        delete("usual");
         fs::write(at("ns/a/file"), "").unwrap();
         (0..2).for_each(|_| drop(delete("ns/a")));
         assert!(!at("ns/a").exists() && at("ns").exists() && !at(".shorefast").exists());
+        // The name is free again, also if a killed worker has left a note of it.
+        create(new("a", "ns/other", OnDelete::Delete)).unwrap();
+        note::remove(&root, &task::key(Path::new("ns/other"))).unwrap();
+        fs::remove_dir(at("ns/other")).unwrap();
+        create(new("a", "ns/a", OnDelete::Delete)).unwrap();
+        delete("ns/a");
+        assert!(!at(".shorefast").exists());
         // What was there before is nobody's, unless it is never removed.
         assert_eq!(kind(create(new("n", "ns", OnDelete::Delete))), different);
         create(new("n", "ns", OnDelete::Retain)).unwrap();
@@ -206,7 +255,8 @@ mod tests {
         let through = perform(&root, &Task::Create(new("a", "link/a", OnDelete::Delete)));
         assert_eq!(kind(through), Some(Kind::Denied));
         assert!(fs::read_dir(outside.path()).unwrap().next().is_none());
-        let forged = Note { name: "x".to_owned(), directory: "../x".into(), capacity: 0, on_delete: OnDelete::Delete };
+        let made_of = String::new();
+        let forged = Note { name: "x".to_owned(), directory: "../x".into(), capacity: 0, on_delete: OnDelete::Delete, made_of };
         note::write(&root, &task::key(Path::new("../x")), &forged).unwrap();
         assert_eq!(kind(perform(&root, &Task::Delete(task::key(Path::new("../x"))))), Some(Kind::Denied));
         note::write(&root, "another", &Note { directory: "link".into(), ..forged }).unwrap();
