@@ -2,12 +2,30 @@
 //! brokered to the host. The containers have no privilege, no /dev/fuse and no shared mount. And the other way round: mounts of ours as
 //! volumes of containers.
 
+#[path = "containers/docker.rs"]
+mod docker;
 #[path = "containers/plugin.rs"]
 mod plugin;
 #[path = "containers/volume_calls.rs"]
 mod volume_calls;
+#[path = "containers/volumes_compose.rs"]
+mod volumes_compose;
 #[path = "containers/volumes_docker.rs"]
 mod volumes_docker;
+#[path = "containers/volumes_life.rs"]
+mod volumes_life;
+#[path = "containers/volumes_managed.rs"]
+mod volumes_managed;
+#[path = "containers/volumes_many.rs"]
+mod volumes_many;
+#[path = "containers/volumes_moved.rs"]
+mod volumes_moved;
+#[path = "containers/volumes_podman.rs"]
+mod volumes_podman;
+#[path = "containers/volumes_systemd.rs"]
+mod volumes_systemd;
+#[path = "containers/work.rs"]
+mod work;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +33,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use shorefast_tests::path::text;
 use shorefast_tests::processes::Process;
-use shorefast_tests::runtimes::{Kind, Runtime};
+use shorefast_tests::runtimes::{self, Kind, Runtime};
 use shorefast_tests::{Host, Ran, command, mountinfo, wait};
 
 /// Mounts a directory of the container.
@@ -78,12 +96,11 @@ fn works_in(kind: Kind) {
     assert_eq!(daemon.status("Name"), None);
     assert_eq!(look_inside(pid), before, "something was left in the container");
 
-    // By its name, in this runtime; and the end of the container is the end of the mount.
+    // By its name, in this runtime; and without the container nobody serves the mount.
     let name = format!("{}:clients", format!("{kind:?}").to_lowercase());
     mount(&host, &name, &target).succeeds();
     runtime.stop("clients");
-    wait::until("the mount to end with its container", || mountinfo::at(&target).is_empty().then_some(()));
-    wait::until("the record to go", || host.list().is_empty().then_some(()));
+    runtimes::assert_dies_with_its_container(&host, &target);
     mount(&host, &name, &target).exits(32).says("does not run").says("hint: start the container");
     drop(runtime);
 }

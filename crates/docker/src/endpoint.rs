@@ -6,8 +6,8 @@ use shorefast_serve::service::Served;
 use shorefast_serve::{Endpoint, Operations, Protocol};
 use tokio::net::UnixStream;
 
-use crate::http;
 use crate::plugin::{Plugin, Settings};
+use crate::{answer, http};
 
 pub fn endpoint(settings: Settings, operations: Operations) -> Endpoint {
     let plugin = Arc::new(Plugin::new(&settings, operations));
@@ -18,6 +18,7 @@ struct Docker(Arc<Plugin>);
 
 impl Protocol for Docker {
     fn serve(&self, connection: UnixStream) -> Served {
-        Box::pin(http::serve(connection, Arc::clone(&self.0)))
+        let plugin = Arc::clone(&self.0);
+        Box::pin(async move { http::serve(connection, |call| answer::to(Arc::clone(&plugin), call)).await })
     }
 }

@@ -1,7 +1,7 @@
-//! HTTP on one connection: one request, one answer, in JSON.
+//! HTTP on one connection: one request, one answer, in JSON. Root alone may connect, and still nothing of what comes is believed: a proxy
+//! may hand on what a container sent.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,13 +12,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use shorefast_engine::text;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::answer;
 use crate::call::{self, Call};
 use crate::error::Error;
 use crate::messages::Answer;
-use crate::plugin::Plugin;
 
 const TYPE: HeaderValue = HeaderValue::from_static("application/vnd.docker.plugins.v1.1+json");
 /// A request has a few hundred bytes.
@@ -26,11 +24,14 @@ const LARGEST: usize = 256 << 10;
 /// For a caller that says nothing.
 const TO_ASK: Duration = Duration::from_secs(10);
 
-pub(crate) async fn serve(connection: UnixStream, plugin: Arc<Plugin>) {
-    let service = service_fn(|request| {
-        let plugin = Arc::clone(&plugin);
-        async move { Ok::<_, Infallible>(respond(plugin, request).await) }
-    });
+/// `answer` is asked for what is a call.
+pub async fn serve<C, A, F>(connection: C, answer: A)
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    A: Fn(Call) -> F,
+    F: Future<Output = Result<Answer, Error>>,
+{
+    let service = service_fn(|request| async { Ok::<_, Infallible>(respond(&answer, request).await) });
     let mut server = http1::Builder::new();
     // A connection per request: none is left open to a server that is replaced.
     server.timer(TokioTimer::new()).header_read_timeout(TO_ASK).max_buf_size(16 << 10).keep_alive(false);
@@ -38,9 +39,12 @@ pub(crate) async fn serve(connection: UnixStream, plugin: Arc<Plugin>) {
     let _ = server.serve_connection(TokioIo::new(connection), service).await;
 }
 
-async fn respond(plugin: Arc<Plugin>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond<F>(answer: &impl Fn(Call) -> F, request: Request<Incoming>) -> Response<Full<Bytes>>
+where
+    F: Future<Output = Result<Answer, Error>>,
+{
     let answered = match read(request).await {
-        Ok(call) => answer::to(plugin, call).await,
+        Ok(call) => answer(call).await,
         Err(error) => Err(error),
     };
     let (status, answer) = match answered {

@@ -11,19 +11,23 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use shorefast_tests::command::Running;
 use shorefast_tests::path::text;
-use shorefast_tests::{Client, Host, Ran, wait};
+use shorefast_tests::{Client, Host, Ran, client, wait};
 
 pub(crate) const SOCKET: &str = "/run/docker/plugins/shorefast.sock";
 pub(crate) const STATE: &str = "/var/lib/shorefast/docker";
 
 pub(crate) struct Plugin<'a> {
-    host: &'a Host,
+    binary: &'a Path,
     server: Option<Running>,
 }
 
 impl<'a> Plugin<'a> {
     pub(crate) fn start(host: &'a Host) -> Self {
-        let mut plugin = Self { host, server: None };
+        Self::of_binary(host.binary())
+    }
+
+    pub(crate) fn of_binary(binary: &'a Path) -> Self {
+        let mut plugin = Self { binary, server: None };
         plugin.serve();
         plugin
     }
@@ -33,12 +37,18 @@ impl<'a> Plugin<'a> {
         let began = Instant::now();
         let inode = || fs::metadata(SOCKET).ok().map(|socket| std::os::unix::fs::MetadataExt::ino(&socket));
         let before = inode();
-        let predecessor = self.server.replace(self.host.start(&["serve", "--docker"]));
+        let mut serve = std::process::Command::new(self.binary);
+        serve.args(["serve", "--docker"]);
+        let predecessor = self.server.replace(Running::start(serve));
         while inode() == before || UnixStream::connect(SOCKET).is_err() {
             assert!(began.elapsed() < wait::PATIENCE, "no socket");
             std::thread::sleep(Duration::from_millis(1));
         }
         (began.elapsed(), predecessor)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.as_ref().expect("it runs").pid()
     }
 
     pub(crate) fn kill(&mut self) {
@@ -154,16 +164,8 @@ pub(crate) fn bindfs_image() -> String {
     format!("dir:{}", Client::named("bindfs").image_directory().display())
 }
 
-/// A client whose source is no path of the host.
+/// Options of a volume of a script, as the client that it defines.
 pub(crate) fn define_script(host: &Host, script: &str, more_keys: &str) -> Value {
-    let script = toml::Value::String(script.to_owned());
-    let image = Client::named("tmpfs").image_directory();
-    host.define(
-        "script",
-        &format!(
-            "types = [\"script\"]\nkernel_types = [\"tmpfs\"]\nimage = \"dir:{}\"\n{more_keys}\ncommand = [\"sh\", \"-c\", {script}, \"sh\", \"{{target}}\", \"{{options}}\"]\n",
-            image.display()
-        ),
-    );
+    client::define_script(host, script, more_keys);
     json!({ "type": "script", "device": "server:/x" })
 }
