@@ -8,7 +8,9 @@ mod warden;
 
 mod enclosure;
 
+mod csi;
 mod data;
+mod docker;
 mod memory;
 mod overhead;
 mod packages;
@@ -82,16 +84,31 @@ enum Part {
     Records,
     /// A process that lives on asks for mounts: mounts per second, beside native ones
     Workers,
+    /// The CSI driver: a volume for a pod, a full node's volumes at once, its memory
+    Csi,
     /// Reading and writing through a mount
     Data,
     /// Making an image of packages: shorefast, mmdebstrap
     Packages,
     /// Pulling an image out of a registry: shorefast, podman, skopeo and umoci
     Pull,
+    /// docker run with a volume of ours, and with a bind mount
+    Docker,
 }
 
-const PARTS: [Part; 9] =
-    [Part::Overhead, Part::Reality, Part::Memory, Part::Scale, Part::Records, Part::Workers, Part::Data, Part::Packages, Part::Pull];
+const PARTS: [Part; 11] = [
+    Part::Overhead,
+    Part::Reality,
+    Part::Memory,
+    Part::Scale,
+    Part::Records,
+    Part::Workers,
+    Part::Csi,
+    Part::Data,
+    Part::Packages,
+    Part::Pull,
+    Part::Docker,
+];
 
 /// Beside what the tests need.
 const PACKAGES: [&str; 4] = ["fio", "podman", "runc", "time"];
@@ -163,9 +180,11 @@ fn measure_one(part: Part, n: usize) -> Result<ExitCode> {
         Part::Scale => scale::measure(&host, n),
         Part::Records => records::measure(&host, n),
         Part::Workers => workers::measure(&host, n),
+        Part::Csi => csi::measure(&host, n),
         Part::Data => data::measure(&host, n),
         Part::Packages => packages::measure(&host, n),
         Part::Pull => pull::measure(&host, n),
+        Part::Docker => docker::measure(&host, n),
     };
     println!("{}", serde_json::to_string::<Measured>(&measured?)?);
     Ok(ExitCode::SUCCESS)

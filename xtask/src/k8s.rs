@@ -5,6 +5,7 @@ mod cluster;
 mod images;
 mod kubectl;
 mod node;
+mod pod;
 mod programs;
 mod scenarios;
 mod server;
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let programs = || programs::build_once(&cache::directory()?.join("k8s"));
     match args.role {
         None => prepare(args),
-        Some(Role::Warden) => warden::watch(ourselves(Role::Node, args)?),
+        Some(Role::Warden) => warden::watch_as_init(ourselves(Role::Node, args)?),
         Some(Role::Node) => scenarios::run(programs()?, args.only.as_deref()),
     }
 }
@@ -66,15 +67,18 @@ fn prepare(args: &Args) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Ctrl-C ends the node, not its warden, who has to clean up then.
+/// Ctrl-C ends the node, not its warden, who has to clean up then. The warden is the node's first process: pods that go to the host go
+/// to the namespaces of that.
 fn ourselves(role: Role, args: &Args) -> Result<Command> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let (signals, name) = match role {
-        Role::Warden => ("--ignore-signal=INT,TERM,HUP", "warden"),
-        Role::Node => ("--default-signal=INT,TERM,HUP", "node"),
+    let (words, name): (&[&str], _) = match role {
+        Role::Warden => {
+            (&["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "env", "--ignore-signal=INT,TERM,HUP"], "warden")
+        }
+        Role::Node => (&["env", "--default-signal=INT,TERM,HUP"], "node"),
     };
-    let mut command = Command::new("env");
-    command.arg(signals).arg(program).args(["e2e-k8s", "--role", name]);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(program).args(["e2e-k8s", "--role", name]);
     if let Some(only) = &args.only {
         command.args(["--only", only]);
     }

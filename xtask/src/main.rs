@@ -10,6 +10,8 @@ mod clock;
 mod dead_servers;
 mod deploy_tools;
 mod dist;
+mod docker_plugin;
+mod docker_volumes;
 mod filtered;
 mod fuzz;
 mod generate;
@@ -78,12 +80,17 @@ enum Chore {
     Bench(bench::Args),
     /// Run the scenarios of a Kubernetes node on a real cluster of one node
     E2eK8s(k8s::Args),
+    /// Volumes with the real Docker and Podman, also what takes minutes: a hundred containers, ten clients, dead servers
+    #[command(name = "e2e-docker")]
+    DockerVolumes(docker_volumes::Args),
     /// Measure how fast kernel filesystems are mounted on the guest kernels, beside native clients
     BenchKernels(bench_kernels::Args),
     /// Write down what a mount executes, for the linker
     Hot,
     /// Make a release: static binaries, packages, images, checksums
     Dist(dist::Args),
+    /// Make the directory of a managed plugin for Docker, of the static binary
+    DockerPlugin(docker_plugin::Args),
     /// Write man pages and completions
     Generate(generate::Args),
     /// Run a command under a seccomp filter that allows everything: what the bench compares with
@@ -120,9 +127,11 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Fuzz(args) => return fuzz::run(args),
         Chore::Bench(args) => return bench::run(args),
         Chore::E2eK8s(args) => return k8s::run(args),
+        Chore::DockerVolumes(args) => return docker_volumes::run(args),
         Chore::BenchKernels(args) => return bench_kernels::run(args),
         Chore::Hot => return hot::run(),
         Chore::Dist(args) => dist::run(args)?,
+        Chore::DockerPlugin(args) => docker_plugin::run(args)?,
         Chore::Generate(args) => generate::run(args)?,
         Chore::Filtered(args) => return filtered::run(args),
         Chore::PowerOff => guest::power_off()?,

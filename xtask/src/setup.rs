@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::{apt, archive, cache, deploy_tools, images, process, s3_server};
 
 /// Servers to mount from, the clients themselves (the oracle: what works natively must work sandboxed), and tools.
-const PACKAGES: [&str; 39] = [
+const PACKAGES: [&str; 40] = [
     "apache2-utils",
     "apt-utils",
     "archivemount",
@@ -18,6 +18,7 @@ const PACKAGES: [&str; 39] = [
     "cifs-utils",
     "containerd",
     "davfs2",
+    "docker-compose",
     "docker-registry",
     "docker.io",
     "e2fsprogs",

@@ -64,7 +64,7 @@ fn name(process: &Process) -> String {
 }
 
 /// In kB.
-fn proportional_set_size(process: &Process) -> Result<f64> {
+pub(super) fn proportional_set_size(process: &Process) -> Result<f64> {
     let path = process.file("smaps_rollup");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let size = text.lines().find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB"));

@@ -29,6 +29,7 @@ pub(crate) struct Cluster {
     home: PathBuf,
     // Dropped in this order: who would complain about the other's end comes first.
     kubelet: Option<Server>,
+    containerd: Option<Server>,
     _others: Vec<Server>,
 }
 
@@ -42,9 +43,10 @@ impl Cluster {
         kubectl.wait_until_ready(PATIENCE)?;
         others.push(controller_manager(&home, &programs, &kubeconfigs)?);
         others.push(scheduler(&home, &programs, &kubeconfigs)?);
-        others.push(containerd(&home, &programs)?);
+        configure_containerd(&home, &programs)?;
+        let containerd = Some(start_containerd(&home, &programs)?);
         import(&programs, images)?;
-        let mut cluster = Self { kubectl, programs, home, kubelet: None, _others: others };
+        let mut cluster = Self { kubectl, programs, home, kubelet: None, containerd, _others: others };
         cluster.start_kubelet()?;
         cluster.wait_until("the node to be ready", |kubectl| {
             let ready = kubectl.get(&["node", NODE])?["status"]["conditions"]
@@ -87,12 +89,23 @@ impl Cluster {
         self.wait_until("the new kubelet to be healthy", |_| TcpStream::connect(KUBELET_HEALTH).ok().map(drop))
     }
 
+    /// Containers go on: each has a process of its own beside it.
+    pub(crate) fn restart_containerd(&mut self) -> Result<()> {
+        drop(self.containerd.take());
+        self.containerd = Some(start_containerd(&self.home, &self.programs)?);
+        Ok(())
+    }
+
     pub(crate) fn kubelet(&self) -> Result<&Server> {
         self.kubelet.as_ref().context("kubelet does not run")
     }
 
-    pub(crate) fn wait_until<T>(&self, what: &str, mut ask: impl FnMut(&Kubectl) -> Option<T>) -> Result<T> {
-        let answer = wait::within(PATIENCE, || {
+    pub(crate) fn wait_until<T>(&self, what: &str, ask: impl FnMut(&Kubectl) -> Option<T>) -> Result<T> {
+        self.wait_within(PATIENCE, what, ask)
+    }
+
+    pub(crate) fn wait_within<T>(&self, time: Duration, what: &str, mut ask: impl FnMut(&Kubectl) -> Option<T>) -> Result<T> {
+        let answer = wait::within(time, || {
             std::thread::sleep(Duration::from_millis(200));
             ask(&self.kubectl)
         });
@@ -177,7 +190,7 @@ fn scheduler(home: &Path, programs: &Programs, kubeconfigs: &Path) -> Result<Ser
     Server::start("scheduler", home, command)
 }
 
-fn containerd(home: &Path, programs: &Programs) -> Result<Server> {
+fn configure_containerd(home: &Path, programs: &Programs) -> Result<()> {
     let network = home.join("cni");
     fs::create_dir(&network)?;
     // Pods use the host's network; this is only so that the runtime calls the network ready.
@@ -186,7 +199,10 @@ fn containerd(home: &Path, programs: &Programs) -> Result<Server> {
         .replace("@PLUGINS@", &programs.network_plugins().display().to_string())
         .replace("@NETWORK@", &network.display().to_string())
         .replace("@RUNC@", &programs.path("runc")?.display().to_string());
-    fs::write(home.join("containerd.toml"), configuration)?;
+    fs::write(home.join("containerd.toml"), configuration).context("cannot configure containerd")
+}
+
+fn start_containerd(home: &Path, programs: &Programs) -> Result<Server> {
     let binaries = programs.path("containerd")?.parent().context("a program is in a directory")?.display().to_string();
     let mut command = Command::new(programs.path("containerd")?);
     command.env("PATH", format!("{binaries}:/usr/sbin:/usr/bin:/sbin:/bin")).arg("--config").arg(home.join("containerd.toml"));

@@ -20,6 +20,10 @@ impl Kubectl {
         Self { program, kubeconfig }
     }
 
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<String> {
         process::output(self.command().args(arguments))
     }

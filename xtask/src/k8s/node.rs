@@ -8,11 +8,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use shorefast_tests::mountinfo::{self, Mount};
 use shorefast_tests::processes::Process;
-use shorefast_tests::servers::Gluster;
+use shorefast_tests::servers::{Gluster, Sshd};
 use shorefast_tests::{Host, Root};
 
 use super::cluster::Cluster;
-use super::images::{self, SHELL};
+use super::images;
+use super::pod::Pod;
 use super::programs::Programs;
 
 pub(crate) const PROGRAM: &str = "/opt/shorefast/shorefast";
@@ -20,6 +21,7 @@ pub(crate) const PROGRAM: &str = "/opt/shorefast/shorefast";
 pub(crate) struct Node {
     pub(crate) cluster: Cluster,
     pub(crate) gluster: Gluster,
+    pub(crate) sshd: Sshd,
     reports: PathBuf,
     pub(crate) scratch: PathBuf,
     // Last: with it goes everything that is still there.
@@ -32,7 +34,7 @@ impl Node {
         for directory in ["/opt", "/dev/shm"] {
             run(&["mount", "-t", "tmpfs", "tmpfs", directory])?;
         }
-        let gluster = Gluster::start(&host);
+        let (gluster, sshd) = (Gluster::start(&host), Sshd::start(&host));
         // A server that refuses, instead of one that is silent.
         run(&["ip", "address", "add", "10.98.0.1/32", "dev", "lo"])?;
         hide_clients()?;
@@ -41,18 +43,16 @@ impl Node {
         let cluster = Cluster::start(&host, programs, &archives)?;
         let (reports, scratch) = (host.directory("reports"), host.directory("scratch"));
         cluster.kubectl.apply(include_str!("storage.yaml"), &scratch)?;
-        Ok(Self { cluster, gluster, reports, scratch, host })
+        Ok(Self { cluster, gluster, sshd, reports, scratch, host })
     }
 
-    /// A pod that runs `script` with `volume` at /data; what it writes to /report/NAME can be read here.
     pub(crate) fn start_pod(&self, name: &str, volume: &str, script: &str) -> Result<()> {
-        let manifest = include_str!("pod.yaml")
-            .replace("@NAME@", name)
-            .replace("@IMAGE@", SHELL)
-            .replace("@VOLUME@", volume)
-            .replace("@REPORTS@", &self.reports.display().to_string())
-            .replace("@SCRIPT@", &script.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
-        self.cluster.kubectl.apply(&manifest, &self.scratch)
+        self.start_pods(&[Pod { name, volume, script, ..Pod::default() }])
+    }
+
+    pub(crate) fn start_pods(&self, pods: &[Pod<'_>]) -> Result<()> {
+        let manifests: Vec<_> = pods.iter().map(|pod| pod.manifest(&self.reports)).collect();
+        self.cluster.kubectl.apply(&manifests.join("---\n"), &self.scratch)
     }
 
     pub(crate) fn report(&self, name: &str) -> Option<String> {
@@ -69,7 +69,7 @@ impl Node {
         self.cluster.wait_until(&format!("an event of pod {pod}"), |kubectl| {
             let events = kubectl.get(&["events", "--field-selector", &selector])?;
             let messages = events["items"].as_array()?.iter().filter_map(|event| event["message"].as_str());
-            messages.into_iter().find(|message| message.contains("SetUp failed")).map(str::to_owned)
+            messages.into_iter().find(|message| message.contains("failed for volume")).map(str::to_owned)
         })
     }
 

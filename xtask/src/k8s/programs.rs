@@ -76,6 +76,8 @@ fn compile(source: &Path, go: &Path, work: &Path) -> Result<()> {
     let (major, minor) = major_minor.split_once('.').context("a version has three parts")?;
     let facts = [("COMMIT", "debian"), ("TREE_STATE", "archive"), ("VERSION", &format!("v{VERSION}")), ("MAJOR", major), ("MINOR", minor)];
     fs::write(&version, facts.map(|(name, value)| format!("KUBE_GIT_{name}='{value}'\n")).concat())?;
+    let scratch = work.join("scratch");
+    fs::create_dir(&scratch)?;
     let path = std::env::var("PATH").context("PATH is not set")?;
     let targets = BUILT.map(|program| format!("cmd/{program}")).join(" ");
     process::run(
@@ -86,6 +88,8 @@ fn compile(source: &Path, go: &Path, work: &Path) -> Result<()> {
             .env_clear()
             .env("PATH", format!("{}:{path}", go.join("bin").display()))
             .env("HOME", work)
+            // It runs for long: who cleans up /tmp meanwhile does not end it.
+            .env("TMPDIR", &scratch)
             .env("GOROOT", go)
             .env("GOPATH", &gopath)
             .env("GOCACHE", work.join("gocache"))

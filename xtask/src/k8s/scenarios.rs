@@ -1,5 +1,6 @@
-//! What is tried on the node, in order: each scenario builds on those before it.
+//! What is tried on the node, in order: each scenario builds on those before it of the same part.
 
+mod csi;
 mod deploy;
 mod upgrade;
 mod volumes;
@@ -16,7 +17,10 @@ use super::programs::Programs;
 /// A sentence, and what proves it; it may have something to remark.
 type Scenario = (&'static str, fn(&mut Node) -> Result<String>);
 
-const SCENARIOS: &[Scenario] = &[
+const PARTS: &[&[Scenario]] = &[MOUNTER, CSI];
+
+/// kubelet's own volumes, by its mounter.
+const MOUNTER: &[Scenario] = &[
     ("a static pod puts the mounter on the node", deploy::static_pod),
     ("the DaemonSet puts the mounter and the ConfigMap's clients on the node", deploy::daemon_set),
     ("a changed ConfigMap reaches the node, a malformed one changes nothing", deploy::config_map),
@@ -36,13 +40,33 @@ const SCENARIOS: &[Scenario] = &[
     ("removing the DaemonSet and uninstalling leaves nothing", deploy::removal),
 ];
 
+const CSI: &[Scenario] = &[
+    ("CSI: helm installs the chart, and removes it", csi::deploy::chart),
+    ("CSI: kubectl applies the manifests, kubelet registers the driver", csi::deploy::manifests),
+    ("CSI: static volumes of sshfs with its key in a Secret, glusterfs and bindfs", csi::volumes::static_ones),
+    ("CSI: two pods share a volume, a third reads only, by one client", csi::volumes::shared),
+    ("CSI: volumes written in pods, and what their authors may not", csi::volumes::inline_ones),
+    ("CSI: a sub-path of a volume", csi::volumes::sub_path),
+    ("CSI: fsGroup changes no file on the server", csi::volumes::group),
+    ("CSI: volumes on demand of sshfs, glusterfs and bindfs, archived, deleted and retained", csi::on_demand::made_and_removed),
+    ("CSI: mistakes give events that say what is wrong", csi::mistakes::explained),
+    ("CSI: the driver's pod is deleted under running I/O", csi::restarts::deleted),
+    ("CSI: the driver is upgraded under running I/O", csi::restarts::upgraded),
+    ("CSI: the driver runs out of memory under running I/O", csi::restarts::out_of_memory),
+    ("CSI: kubelet restarts under running I/O", csi::restarts::kubelet),
+    ("CSI: containerd restarts under running I/O", csi::restarts::containerd),
+    ("CSI: fifty pods at once", csi::crowd::many),
+    ("CSI: pods on dead servers are gone within 30 s", csi::crowd::dead_servers),
+    ("CSI: deleting pods, claims and volumes leaves nothing", csi::crowd::nothing_left),
+    ("CSI: removing the driver leaves nothing", csi::deploy::removal),
+];
+
 pub(super) fn run(programs: Programs, only: Option<&str>) -> Result<ExitCode> {
     let begun = Instant::now();
     let mut node = Node::start(programs)?;
     let mut rows = vec![Row { name: "a node starts", seconds: begun.elapsed().as_secs_f64(), outcome: Ok(String::new()) }];
     eprintln!("{}", rows[0]);
-    let last = only.and_then(|words| SCENARIOS.iter().rposition(|(name, _)| name.contains(words))).unwrap_or(SCENARIOS.len() - 1);
-    for (name, scenario) in &SCENARIOS[..=last] {
+    for (name, scenario) in PARTS.iter().flat_map(|part| wanted(part, only)) {
         let begun = Instant::now();
         let outcome = scenario(&mut node).map_err(|error| format!("{error:#}"));
         rows.push(Row { name, seconds: begun.elapsed().as_secs_f64(), outcome });
@@ -53,6 +77,12 @@ pub(super) fn run(programs: Programs, only: Option<&str>) -> Result<ExitCode> {
     rows.iter().for_each(|row| println!("{}", row.in_table()));
     println!("\n{} scenarios, {failed} failed, {:.0} s", rows.len(), begun.elapsed().as_secs_f64());
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// All of a part, or those up to the last one with these words in its name.
+fn wanted(part: &'static [Scenario], only: Option<&str>) -> &'static [Scenario] {
+    let Some(words) = only else { return part };
+    part.iter().rposition(|(name, _)| name.contains(words)).map_or(&[], |last| &part[..=last])
 }
 
 struct Row {

@@ -41,16 +41,16 @@ pub(super) fn daemon_set(node: &mut Node) -> Result<String> {
     for name in ["rbac.yaml", "configmap.yaml", "daemonset.yaml"] {
         node.cluster.kubectl.apply(&manifest(name)?, &node.scratch)?;
     }
-    wait_for_rollout(node)?;
+    wait_for_rollout(node, "shorefast")?;
     node.cluster
         .wait_until("the definition on the node", |_| fs::read_to_string(DEFINITION).ok().filter(|text| text.contains("limits")))?;
     ensure!(is_executable(PROGRAM), "the program cannot be run");
     Ok(String::new())
 }
 
-pub(super) fn wait_for_rollout(node: &Node) -> Result<()> {
-    node.cluster.wait_until("the DaemonSet to be ready everywhere", |kubectl| {
-        let set = kubectl.get(&["daemonset", "shorefast", "--namespace", "kube-system"])?;
+pub(super) fn wait_for_rollout(node: &Node, name: &str) -> Result<()> {
+    node.cluster.wait_until(&format!("the DaemonSet {name} to be ready everywhere"), |kubectl| {
+        let set = kubectl.get(&["daemonset", name, "--namespace", "kube-system"])?;
         let (status, generation) = (&set["status"], &set["metadata"]["generation"]);
         let is_one = |name: &str| status[name] == 1;
         (is_one("updatedNumberScheduled") && is_one("numberAvailable") && status["observedGeneration"] == *generation).then_some(())

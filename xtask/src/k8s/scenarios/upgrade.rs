@@ -15,36 +15,42 @@ use crate::k8s::node::{Node, PROGRAM};
 const WHILE: Duration = Duration::from_secs(3);
 
 /// What the pod has done so far, and how much of that failed.
-fn work(node: &Node) -> Result<(u64, u64)> {
-    let report = node.report("worker").context("the pod reports nothing")?;
+fn work(node: &Node, pod: &str) -> Result<(u64, u64)> {
+    let report = node.report(pod).with_context(|| format!("pod {pod} reports nothing"))?;
     let (good, bad) = report.split_once(' ').with_context(|| format!("an odd report: {report}"))?;
     Ok((good.parse()?, bad.parse()?))
 }
 
-fn under_work(node: &mut Node, change: impl FnOnce(&mut Node) -> Result<()>) -> Result<String> {
-    let (before, _) = work(node)?;
+pub(super) fn under_work(node: &mut Node, pods: &[&str], change: impl FnOnce(&mut Node) -> Result<()>) -> Result<String> {
+    let all = |node: &Node| pods.iter().map(|pod| work(node, pod)).collect::<Result<Vec<_>>>();
+    let before = all(node)?;
     std::thread::sleep(WHILE);
     change(node)?;
+    // What they do only afterwards counts, too: what was waiting for an answer has it now, or an error.
+    let at_the_change = all(node)?;
     std::thread::sleep(WHILE);
-    let (after, failed) = work(node)?;
-    ensure!(after > before, "the pod stopped working after {before} operations");
-    ensure!(failed == 0, "{failed} of {after} operations failed");
-    Ok(format!("0 of {} operations failed", after - before))
+    let after = all(node)?;
+    for (pod, ((during, _), (good, failed))) in pods.iter().zip(at_the_change.iter().zip(&after)) {
+        ensure!(good > during, "pod {pod} stopped working after {good} operations");
+        ensure!(*failed == 0, "{failed} of {good} operations of pod {pod} failed");
+    }
+    let done = |all: &[(u64, u64)]| all.iter().map(|(good, _)| good).sum::<u64>();
+    Ok(format!("0 of {} operations failed", done(&after) - done(&before)))
 }
 
 pub(super) fn restart_kubelet(node: &mut Node) -> Result<String> {
     let mounts = node.volumes().len();
-    let remark = under_work(node, |node| node.cluster.restart_kubelet())?;
+    let remark = under_work(node, &["worker"], |node| node.cluster.restart_kubelet())?;
     ensure!(node.volumes().len() == mounts, "{mounts} mounts before, {} after", node.volumes().len());
     Ok(remark)
 }
 
 pub(super) fn daemon_set(node: &mut Node) -> Result<String> {
     let old = fs::metadata(PROGRAM)?.len();
-    let remark = under_work(node, |node| {
+    let remark = under_work(node, &["worker"], |node| {
         let image = format!("install={NEWER_SHOREFAST}");
         node.cluster.kubectl.run(&["set", "image", "daemonset/shorefast", &image, "--namespace", "kube-system"])?;
-        wait_for_rollout(node)?;
+        wait_for_rollout(node, "shorefast")?;
         node.cluster.wait_until("the newer program on the node", |_| (fs::metadata(PROGRAM).ok()?.len() > old).then_some(()))
     })?;
     node.start_pod("later", INLINE, "echo started > /report/later; sleep 1")?;

@@ -12,14 +12,17 @@ pub(super) const INLINE: &str = "glusterfs: {endpoints: gluster, path: v0}";
 const INLINE_RO: &str = "glusterfs: {endpoints: gluster, path: v0, readOnly: true}";
 
 /// Writes, reads back, and reports how often that went well and how often not.
-pub(super) const WORK: &str = r#"trap 'exit 0' TERM; good=0; bad=0
+pub(super) fn work(name: &str) -> String {
+    r#"trap 'exit 0' TERM; good=0; bad=0
 while :; do
-  if echo "$good" > /data/work && [ "$(cat /data/work)" = "$good" ]; then good=$((good+2)); else bad=$((bad+1)); fi
-  echo "$good $bad" > /report/worker.new && mv /report/worker.new /report/worker
-done"#;
+  if echo "$good" > /data/@NAME@ && [ "$(cat /data/@NAME@)" = "$good" ]; then good=$((good+2)); else bad=$((bad+1)); fi
+  echo "$good $bad" > /report/@NAME@.new && mv /report/@NAME@.new /report/@NAME@
+done"#
+        .replace("@NAME@", name)
+}
 
 /// Says what it reads, and whether it can write; then stays.
-fn look(name: &str) -> String {
+pub(super) fn look(name: &str) -> String {
     format!(
         "trap 'exit 0' TERM; seen=$(cat /data/marker); if touch /data/by-{name}; then can=writes; else can=reads; fi
 echo \"$seen $can\" > /report/{name}; while :; do sleep 1; done"
@@ -28,9 +31,9 @@ echo \"$seen $can\" > /report/{name}; while :; do sleep 1; done"
 
 pub(super) fn inline_rw(node: &mut Node) -> Result<String> {
     fs::write(node.gluster.brick.join("marker"), "from-the-server")?;
-    node.start_pod("worker", INLINE, WORK)?;
+    node.start_pod("worker", INLINE, &work("worker"))?;
     node.wait_for_report("worker")?;
-    ensure!(node.gluster.brick.join("work").exists(), "the server does not have what the pod wrote");
+    ensure!(node.gluster.brick.join("worker").exists(), "the server does not have what the pod wrote");
     let volumes = node.volumes();
     ensure!(!volumes.is_empty() && volumes.iter().all(|mount| mount.fstype == "fuse.glusterfs"), "{volumes:?}");
     let target = volumes[0].point.display().to_string();
