@@ -207,11 +207,15 @@ fn a_client_that_dies_while_covered_leaves_a_mount_that_is_still_ours() {
     bindfs(&host, &target);
     foreign(&target);
     daemon(&host.list()[0]).signal(Signal::KILL);
-    wait::until("the keeper to be done", || host.list().first().is_some_and(|row| row["state"] == "dead").then_some(()));
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(host.list()[0]["covered"], true);
+    let inspect = || host.shorefast(&["inspect", "--json", text(&target)]).succeeds().json();
+    let problem = || inspect()["crashes"][0]["problem"].as_str().map(str::to_owned);
+    let why = wait::until("a first attempt to heal it", problem);
+    assert!(why.contains("another mount covers it"), "{why}");
+    assert_eq!((&host.list()[0]["state"], &host.list()[0]["covered"]), (&Value::from("healing"), &Value::from(true)));
     unmount_foreign(&target);
-    host.shorefast(&["reconcile"]).succeeds();
+    wait::until("a later attempt to succeed", || (host.list().first()?["state"] == "serving").then_some(()));
+    assert_eq!(fs::read(target.join("file")).expect("a new client serves it"), b"ours");
+    host.shorefast(&["umount", text(&target)]).succeeds();
     host.assert_nothing_left();
 }
 

@@ -128,6 +128,8 @@ pub enum Error {
     Keeper(#[source] sys::Error),
     #[error("what is needed to start the client again is lost: its keeper was killed")]
     NoRecipe,
+    #[error("the new client cannot take over: {why}")]
+    NotReplaced { why: String },
     #[error("cannot keep a record in {path:?}")]
     Record { path: PathBuf, source: std::io::Error },
     #[error("{path:?} has {}", already(differs))]

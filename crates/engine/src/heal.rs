@@ -177,8 +177,12 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
     let deadline = Instant::now() + SWAP;
     let mut replaced = takeover::carry_out(&replaces, &mut released.record, released.mounted.mount.as_fd(), deadline)?;
     if replaced.places.is_empty() {
-        // Unmounted meanwhile.
-        return reconcile::ended(records, &old.id);
+        return match replaced.degraded.first() {
+            // Tried again: what is in the way may go.
+            Some(degraded) => Err(Error::NotReplaced { why: degraded.to_string() }),
+            // Unmounted meanwhile.
+            None => reconcile::ended(records, &old.id),
+        };
     }
     let healed_after_ms = Some(u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
     released.record.crashes = with(old, Crash { healed_after_ms, ..crash.clone() });

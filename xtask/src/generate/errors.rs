@@ -165,6 +165,7 @@ fn mounting() -> Vec<Row> {
             "a volume's directory below its base volume is gone, or leads elsewhere",
         ),
         row(E::Keeper(call(Errno::NOMEM)), "no process can be started"),
+        row(E::NotReplaced { why: "WHY".into() }, "the mount is covered, or its namespace cannot be entered"),
         row(E::NoRecipe, "its keeper was killed, and then its client"),
         row(E::Record { path: path(), source: IoError::from_raw_os_error(28) }, "/run/shorefast is full, or read-only"),
         row(E::Already { path: path(), differs: Vec::new() }, "a mount of ours is there already"),

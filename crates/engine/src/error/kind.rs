@@ -81,7 +81,7 @@ impl Error {
             Self::Unmount { source, .. } => rustix::io::Errno::from_io_error(source).map_or(Kind::Failed, errno_kind),
             Self::Covered { .. } | Self::Underway { .. } | Self::Lingers { .. } | Self::OtherNamespace { .. } => Kind::Busy,
             Self::HostProc { .. } | Self::HostOutOfReach { .. } | Self::Record { .. } | Self::Keeper(_) | Self::Wait(_) => Kind::Internal,
-            Self::NoRecipe => Kind::Unavailable,
+            Self::NoRecipe | Self::NotReplaced { .. } => Kind::Unavailable,
             Self::Sandbox(_) | Self::Broker(_) => Kind::Failed,
         }
     }
@@ -104,7 +104,7 @@ impl Error {
             Self::HostMount { .. } | Self::MountProgram { .. } => Step::Serve,
             Self::Helper { .. } | Self::NothingMounted { .. } | Self::NotServing { .. } | Self::ClientEnded { .. } => Step::Serve,
             Self::Deadline { .. } | Self::Service { .. } | Self::NoServices { .. } | Self::Wait(_) => Step::Serve,
-            Self::Attach { .. } => Step::Attach,
+            Self::Attach { .. } | Self::NotReplaced { .. } => Step::Attach,
             Self::Record { .. } | Self::Keeper(_) | Self::NoRecipe => Step::Record,
             Self::StillUsed { .. } | Self::Purge { .. } => Step::Unmount,
             Self::NotOurs { .. } | Self::Underway { .. } | Self::Unmount { .. } | Self::Covered { .. } => Step::Unmount,
