@@ -208,7 +208,11 @@ static WRITING: [Kind; 12] = [
     }),
     ("link", |at, n| {
         let link = at.join(format!("hard-{n}"));
-        once(rustix::fs::link(at.join("linked"), &link), Errno::EXIST)?;
+        // As for a rename, below.
+        match rustix::fs::link(at.join("linked"), &link) {
+            Err(Errno::XDEV) => Err(Failure::Repeated),
+            result => once(result, Errno::EXIST),
+        }?;
         once(rustix::fs::unlink(&link), Errno::NOENT)
     }),
     ("mknod", |at, n| {
