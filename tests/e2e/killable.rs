@@ -2,8 +2,7 @@
 //! stopped to answer. What it had started goes with it, at once.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -151,13 +150,7 @@ fn is_silent(host: &Host, way: &str) -> bool {
 
 fn client(host: &Host, keys: &str) -> Client {
     const IMAGE: &str = "/srv/image";
-    let directory = PathBuf::from(IMAGE);
-    for name in ["usr/bin", "etc", "tmp", "run", "var", "proc", "dev"] {
-        fs::create_dir_all(directory.join(name)).expect("the image can be written to");
-    }
-    let program = directory.join("usr/bin/hostile");
-    fs::copy(hostile::client(), &program).expect("the client can be copied");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    hostile::make_image(Path::new(IMAGE));
     let command = "[\"/usr/bin/hostile\", \"stall\", \"{source}\", \"{target}\"]";
     Client::defined(host, IMAGE, &format!("types = [\"stalling\"]\nkernel_types = [\"fuse\"]\n{keys}\ncommand = {command}\n"))
 }

@@ -84,10 +84,7 @@ struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// `verb`: what the client is told to do with its target.
     fn set(host: &'a Host, kernel_type: &str, verb: &str) -> Self {
-        for directory in ["usr/bin", "etc", "tmp", "run", "var", "proc", "dev", "root"] {
-            fs::create_dir_all(Path::new(IMAGE).join(directory)).expect("the test's own directory");
-        }
-        fs::copy(hostile::client(), Path::new(IMAGE).join("usr/bin/hostile")).expect("the client can be copied");
+        hostile::make_image(Path::new(IMAGE));
         let definition = format!(
             "types = [\"hostile\"]\nkernel_types = [\"{kernel_type}\"]\ncommand = [\"/usr/bin/hostile\", \"{verb}\", \"{{target}}\"]\n"
         );

@@ -1,6 +1,7 @@
 //! The client of tests/hostile: a program of its own, linked statically, so that it runs from an image that holds nothing else.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,6 +22,16 @@ pub fn client() -> PathBuf {
         assert!(status.success(), "tests/hostile does not compile");
     }
     program
+}
+
+/// An image that holds nothing but this client, at /usr/bin/hostile.
+pub fn make_image(directory: &Path) {
+    for name in ["usr/bin", "etc", "tmp", "run", "var", "proc", "dev", "root"] {
+        fs::create_dir_all(directory.join(name)).expect("the image can be written to");
+    }
+    let program = directory.join("usr/bin/hostile");
+    fs::copy(client(), &program).expect("the client can be copied");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
 
 fn newest(directory: &Path) -> SystemTime {
