@@ -128,17 +128,26 @@ fn a_volume_is_a_directory_of_its_base() {
     host.assert_nothing_left();
 }
 
+/// A server whose directory is a base, and what it takes to get in.
+fn sshfs_server(host: &Host) -> (Sshd, HashMap<String, String>) {
+    let server = Sshd::start(host);
+    host.settle();
+    host.define("sshfs", &format!("image = \"dir:{}\"", Client::named("sshfs").image_directory().display()));
+    let key = fs::read_to_string(&server.key).expect("a key");
+    (server, HashMap::from([("IdentityFile".to_owned(), key)]))
+}
+
+fn sshfs_class(source: &str) -> [(&str, &str); 3] {
+    [("type", "sshfs"), ("source", source), ("mountOptions", "port=2222,StrictHostKeyChecking=no")]
+}
+
 #[test]
 fn sshfs_as_a_base_keeps_what_it_should_keep() {
     let Some(host) = Host::new() else { return };
-    let server = Sshd::start(&host);
-    host.settle();
-    host.define("sshfs", &format!("image = \"dir:{}\"", Client::named("sshfs").image_directory().display()));
-    let kubelet = Kubelet::with_driver(&host);
-    let secrets = HashMap::from([("IdentityFile".to_owned(), fs::read_to_string(&server.key).expect("a key"))]);
+    let (server, secrets) = sshfs_server(&host);
     let source = server.source();
-    let options = "port=2222,StrictHostKeyChecking=no";
-    let class = |on_delete| [("type", "sshfs"), ("source", source.as_str()), ("mountOptions", options), ("onDelete", on_delete)];
+    let kubelet = Kubelet::with_driver(&host);
+    let class = |on_delete| [&sshfs_class(&source)[..], &[("onDelete", on_delete)]].concat();
     for (name, on_delete, left) in [("pvc-a", "archive", "archived-pvc-a"), ("pvc-r", "retain", "pvc-r"), ("pvc-d", "delete", "")] {
         let made = volume(create(&kubelet, name, &class(on_delete), &secrets).expect("it can be made"));
         let made = Volume { secrets: secrets.clone(), ..made };
@@ -196,14 +205,10 @@ fn what_cannot_be_made_is_refused() {
 #[test]
 fn a_base_that_does_not_answer_holds_nobody_up() {
     let Some(host) = Host::new() else { return };
-    let server = Sshd::start(&host);
-    host.settle();
-    host.define("sshfs", &format!("image = \"dir:{}\"", Client::named("sshfs").image_directory().display()));
-    let kubelet = Kubelet::with_driver(&host);
-    let secrets = HashMap::from([("IdentityFile".to_owned(), fs::read_to_string(&server.key).expect("a key"))]);
+    let (server, secrets) = sshfs_server(&host);
     let source = server.source();
-    let class = [("type", "sshfs"), ("source", source.as_str()), ("mountOptions", "port=2222,StrictHostKeyChecking=no")];
-    let made = volume(create(&kubelet, "pvc-1", &class, &secrets).expect("it can be made"));
+    let kubelet = Kubelet::with_driver(&host);
+    let made = volume(create(&kubelet, "pvc-1", &sshfs_class(&source), &secrets).expect("it can be made"));
     // So many files that the server is stopped while they are removed.
     (0..3000).for_each(|number| fs::write(server.share.join(format!("pvc-1/{number}")), "").expect("the server's own files"));
     let message = DeleteVolumeRequest { volume_id: made.id.clone(), secrets: secrets.clone() };
