@@ -15,6 +15,7 @@ pub fn of(call: &Notification, listener: BorrowedFd<'_>, number: u64) -> sys::Re
     // An int: the kernel uses only the lower half of the register.
     let (Some(tid), Ok(number)) = (Pid::from_raw(call.tid), i32::try_from(number & u64::from(u32::MAX))) else { return Ok(None) };
     let process = sys::process::pidfd_of_thread(tid)?;
+    // Does not wait: only a process in execve(2) makes it, and this one is in another call.
     let taken = rustix::process::pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok();
     Ok(taken.filter(|_| seccomp::is_waiting(listener, call.id)))
 }

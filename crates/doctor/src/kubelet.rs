@@ -1,9 +1,12 @@
 //! If a kubelet runs here: whether it mounts through us, and whether it writes the cluster's name servers for us.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+use shorefast_sys::bounded_call::{self, Answer};
 use shorefast_sys::process_scan::{self, ProcessScan};
 
 use crate::finding::Finding;
@@ -65,11 +68,25 @@ fn judge(mounter: Option<&Path>, look: impl Fn(&Path) -> Look) -> Vec<Finding> {
 
 /// Only of processes in our mount namespace: paths of others may mean other files.
 fn command_lines() -> impl Iterator<Item = Vec<String>> {
-    let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
-    let ours = namespace(Path::new("/proc/self"));
-    let beside_us = ProcessScan::start().map(process_scan::directory).filter(move |process| namespace(process) == ours);
-    beside_us.filter_map(|process| fs::read(process.join("cmdline")).ok()).map(|line| words(&line))
+    // Only of few: to ask a process for these can take as long as it likes.
+    let is_called_so = |pid: &Pid| {
+        let name = fs::read_to_string(process_scan::directory(*pid).join("comm")).unwrap_or_default();
+        ["kubelet", "hyperkube"].contains(&name.trim_end())
+    };
+    let (pids, deadline) = (ProcessScan::start().filter(is_called_so).collect::<Vec<_>>(), Instant::now() + PATIENCE);
+    let ours = fs::metadata("/proc/self/ns/mnt").map_or(Answer::Hangs, |ours| Answer::Known(ours.ino()));
+    let namespaces = bounded_call::namespaces_of(&pids, "mnt", deadline);
+    let beside_us = pids.into_iter().zip(namespaces).filter_map(move |(pid, namespace)| (namespace == ours).then_some(pid));
+    let line = move |pid: Pid| {
+        let read = bounded_call::read(&process_scan::directory(pid).join("cmdline"), LONGEST_LINE, deadline);
+        read.or_timed_out(String::new).ok()
+    };
+    beside_us.filter_map(line).map(|line| words(&line))
 }
+
+/// For all kubelets together.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LONGEST_LINE: usize = 1 << 20;
 
 fn words(line: &[u8]) -> Vec<String> {
     line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()

@@ -195,7 +195,7 @@ impl<'a> Serving<'a> {
         if mounted.is_fuse {
             let serves = server::serving(pid_of(&client));
             // Not before the client serves: until then, its death has to be seen as an error at once.
-            let connection = serves.and_then(server::connection_of).filter(|_| record.heal.is_some());
+            let connection = serves.filter(|_| record.heal.is_some()).and_then(|pid| server::connection_of(pid, deadline));
             keeper.release(connection.as_ref().map(|connection| connection.as_fd())).map_err(Error::Keeper)?;
             kill_point::pass(Point::KeeperReleased);
             client.keep(serves.and_then(server::pid_inside)).map_err(|_| serve::ended_early(&serving))?;
@@ -248,7 +248,7 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn describe(&self, mounted: &Mounted, services: Vec<String>) -> Result<Record, Error> {
         let Self { plan, root_files, destination, begun, client, keeper, cgroup, sandbox, deadline } = self;
-        let init = Process::of(pid_of(client)).filter(|_| mounted.is_fuse);
+        let init = Process::of_ours(pid_of(client)).filter(|_| mounted.is_fuse);
         let before = destination.predecessor();
         Ok(Record {
             id: begun.id.clone(),

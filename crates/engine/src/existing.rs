@@ -6,6 +6,7 @@ use crate::attach::{self, Target};
 use crate::difference::Difference;
 use crate::error::Error;
 use crate::plan::ClientPlan;
+use crate::process;
 use crate::record::Record;
 use crate::records::Records;
 use crate::state::{self, Look, State};
@@ -46,7 +47,7 @@ fn find(records: &Records, target: &Target) -> Option<Record> {
 /// A supervisor remounts as soon as it notices the client's death, when the sandbox has not ended yet. A mount that gets a new client by
 /// itself counts as served all the time.
 fn is_served(records: &Records, record: &Record) -> bool {
-    let has_daemon = || record.init.is_none() || record.daemon().is_some_and(|daemon| !daemon.is_being_killed());
+    let has_daemon = || record.init.is_none() || record.daemon().is_some_and(|daemon| !process::is_being_killed(daemon));
     match state::of(records, record) {
         Some(State::Serving) => record.heal.is_some() || has_daemon(),
         Some(State::Healing) => true,

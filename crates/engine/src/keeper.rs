@@ -8,6 +8,7 @@ use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use shorefast_sandbox::handshake;
 use shorefast_sys as sys;
@@ -42,6 +43,9 @@ pub struct Holdings<'a> {
     pub recipe: Option<BorrowedFd<'a>>,
 }
 
+/// For a client that may hang in execve(2).
+const PATIENCE: Duration = Duration::from_secs(3);
+
 pub fn start(run_dir: &Path, id: &str, holdings: &Holdings<'_>, program: &Program) -> Result<Keeper> {
     let binary = call(|| "open(\"/proc/self/exe\")".into(), File::open("/proc/self/exe"))?;
     let station = origin::station(run_dir)?;
@@ -74,7 +78,7 @@ pub fn start_again(records: &Records, record: &Record, init: Process) -> Option<
     let holdings = Holdings { sandbox: sandbox.as_fd(), log: log.as_fd(), recipe: recipe.as_ref().map(|recipe| recipe.as_fd()) };
     let keeper = start(records.directory(), &record.id, &holdings, &Program::default()).ok()?;
     let process = keeper.process()?;
-    let connection = record.heal.and_then(|_| server::connection_of(server::serving(init.pid)?));
+    let connection = record.heal.and_then(|_| server::connection_of(server::serving(init.pid)?, Instant::now() + PATIENCE));
     keeper.release(connection.as_ref().map(|connection| connection.as_fd())).ok()?;
     Some(process)
 }
@@ -94,7 +98,7 @@ const HELD: [i32; 3] = [sys::shim::LOG, sys::shim::RUN_DIR, sys::shim::RECIPE];
 
 impl Keeper {
     pub fn process(&self) -> Option<Process> {
-        Process::of(self.process.pid.as_raw_nonzero().get())
+        Process::of_ours(self.process.pid.as_raw_nonzero().get())
     }
 
     /// From here on the keeper starts the client again or cleans up after the mount when its sandbox ends. `connection`: the client's

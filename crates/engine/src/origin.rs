@@ -8,11 +8,12 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use shorefast_sys as sys;
-use sys::process_scan::{self, ProcessScan};
+use sys::process_scan;
 
 /// Where the keeper waits.
 #[derive(Debug)]
@@ -60,10 +61,17 @@ pub fn return_to(origin: &str, run_dir: &Path) -> PathBuf {
 /// A mount namespace by its inode. `hints`: pids that may be in it; tried first. `None`: it is gone. (Before Linux 6.12: no thread is in
 /// it. It may still exist if only a descriptor or an nsfs bind mount holds it.)
 pub fn open(namespace: u64, hints: impl IntoIterator<Item = i32>) -> Option<OwnedFd> {
-    let of_pid = |pid: i32| if_it_is(namespace, sys::namespace::of(Pid::from_raw(pid)?, "mnt").ok()?);
+    let of_pid = |pid: i32| {
+        // It may be any process by now.
+        let path = process_scan::directory(Pid::from_raw(pid)?).join("ns/mnt");
+        let opened = sys::bounded_call::open(&path, OFlags::RDONLY, Instant::now() + FOR_HINT).or_timed_out(String::new);
+        if_it_is(namespace, opened.ok()?)
+    };
     let by_kernel = || sys::namespace::search_mounts(sys::namespace::lasting_mounts()?, namespace);
     hints.into_iter().find_map(of_pid).or_else(by_kernel).or_else(|| of_any_thread(namespace))
 }
+
+const FOR_HINT: Duration = Duration::from_millis(500);
 
 /// The pid may have been reused by another process.
 fn if_it_is(namespace: u64, opened: OwnedFd) -> Option<OwnedFd> {
@@ -71,10 +79,9 @@ fn if_it_is(namespace: u64, opened: OwnedFd) -> Option<OwnedFd> {
 }
 
 fn of_any_thread(namespace: u64) -> Option<OwnedFd> {
-    let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let processes = ProcessScan::start().map(process_scan::directory);
-    let threads = processes.flat_map(|process| entries(&process.join("task")).collect::<Vec<_>>());
-    let mut places = threads.map(|thread| thread.join("ns/mnt"));
-    let place = places.find(|place| std::fs::metadata(place).is_ok_and(|metadata| metadata.ino() == namespace))?;
-    if_it_is(namespace, std::fs::File::open(place).ok()?.into())
+    let found = sys::bounded_call::mounts_of_threads(Instant::now() + PATIENCE).ok()?;
+    found.into_iter().find_map(|(inode, opened)| (inode == namespace).then_some(opened))
 }
+
+/// For all threads of the host.
+const PATIENCE: Duration = Duration::from_secs(5);

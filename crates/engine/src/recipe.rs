@@ -144,8 +144,8 @@ impl Recipe {
 
 /// A recipe that a process of ours holds at this number.
 pub fn held_by(process: &Process, number: i32) -> Option<File> {
-    let file = File::open(format!("/proc/{}/fd/{number}", process.pid)).ok()?;
-    // Checked after the open: the pid may have been reused.
+    // Before the open, because that may never return if it is another process by now, and after it.
+    let file = process.is_alive().then(|| File::open(format!("/proc/{}/fd/{number}", process.pid)).ok())??;
     process.is_alive().then_some(file)
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use shorefast_image::Digest;
 use shorefast_sandbox::Cgroup;
@@ -102,9 +103,9 @@ impl Record {
     }
 
     /// The process that serves the mount.
-    pub fn daemon(&self) -> Option<Process> {
+    pub fn daemon(&self) -> Option<i32> {
         let init = self.init.filter(Process::is_alive)?.pid;
-        server::of(init).and_then(Process::of)
+        server::of(init).filter(|pid| Pid::from_raw(*pid).is_some_and(sys::process::has_memory))
     }
 
     pub fn keeps_dead(on_exit: OnExit) -> bool {

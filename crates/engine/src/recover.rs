@@ -11,7 +11,6 @@ use shorefast_sandbox::cleaner::members;
 use shorefast_sys as sys;
 use sys::process_scan::ProcessScan;
 
-use crate::process::Process;
 use crate::record::{self, Record};
 use crate::records::Records;
 use crate::state;
@@ -41,7 +40,8 @@ fn adopt(records: &Records, pid: i32) -> Option<String> {
     // another mount namespace the same path can be another directory.
     let directory = real_path(records.directory());
     let is_ours = named.parent() == Some(&directory) && device(&log)? == directory.ancestors().find_map(device)?;
-    let is_lost = is_ours && record.init == Process::of(pid) && !matches!(records.get(&record.id), Ok(Some(_)));
+    let is_lost =
+        is_ours && record.init.is_some_and(|init| init.pid == pid && init.is_alive()) && !matches!(records.get(&record.id), Ok(Some(_)));
     // A mount in progress is not lost.
     if !is_lost || records.maker(&record.id).is_some() || state::of(records, &record).is_none() {
         return None;

@@ -31,11 +31,11 @@ pub fn secrets(records: &Records, plan: &ClientPlan) -> Result<(), Error> {
     files.retain(|file| matches!(file.content, Content::Secret { .. }));
     let spec = Spec { files, ..plan.spec.clone() };
     let read = files::read_given(&spec, Instant::now() + plan.timeout).map_err(Error::Sandbox)?;
+    // Before it is opened, because that may never return if the pid is another process's now, and after it.
+    let is_ours = || if init.is_alive() { Ok(()) } else { Err(Error::NotOurs { path: path() }) };
+    is_ours()?;
     let root = open_root(init.pid).map_err(|source| Error::HostFile { path: path(), source })?;
-    // Checked after it was opened: its pid may be another process's now.
-    if !init.is_alive() {
-        return Err(Error::NotOurs { path: path() });
-    }
+    is_ours()?;
     read.iter().try_for_each(|file| {
         replace(&root, file).map_err(|source| Error::HostFile { path: std::ffi::OsStr::from_bytes(&file.inside).into(), source })
     })

@@ -3,9 +3,14 @@
 
 use std::fs;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+use rustix::process::Pid;
 use shorefast_sys as sys;
+use sys::bounded_call::Bounded;
+
+/// For each process of a client: one that hangs in execve(2) serves nothing.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// For display: the process that serves, or else the first.
 pub fn of(init: i32) -> Option<i32> {
@@ -16,7 +21,7 @@ pub fn of(init: i32) -> Option<i32> {
 pub fn serving(init: i32) -> Option<i32> {
     match children(init)[..] {
         [only] => Some(only),
-        ref several => several.iter().copied().find(|pid| fuse_of(*pid).is_some()),
+        ref several => several.iter().copied().find(|pid| connection_of(*pid, Instant::now() + PATIENCE).is_some()),
     }
 }
 
@@ -26,24 +31,17 @@ fn children(init: i32) -> Vec<i32> {
 }
 
 /// The same open file as the client's: a connection ends with the last process that has it open.
-pub fn connection_of(pid: i32) -> Option<OwnedFd> {
-    let process = rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    let taken = rustix::process::pidfd_getfd(&process, fuse_of(pid)?, PidfdGetfdFlags::empty()).ok()?;
-    // The client may have closed it and opened something else at that number.
-    sys::fuse::is_device(taken.as_fd()).then_some(taken)
+pub fn connection_of(pid: i32, deadline: Instant) -> Option<OwnedFd> {
+    match sys::bounded_call::fuse_device_of(Pid::from_raw(pid)?, deadline) {
+        Bounded::Done(device) => Some(device).filter(|device| sys::fuse::is_device(device.as_fd())),
+        Bounded::Failed(_) | Bounded::TimedOut => None,
+    }
 }
 
 /// Its pid in its own pid namespace.
 pub fn pid_inside(pid: i32) -> Option<i32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().last()?.parse().ok()
-}
-
-/// The number of its descriptor of the FUSE device.
-fn fuse_of(pid: i32) -> Option<i32> {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    let is_fuse = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with("dev/fuse"));
-    descriptors.flatten().find(is_fuse)?.file_name().to_str()?.parse().ok()
 }
 
 #[cfg(test)]

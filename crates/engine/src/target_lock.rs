@@ -111,7 +111,7 @@ fn holder(file: &File) -> i32 {
 }
 
 fn is_dead(pid: i32) -> bool {
-    rustix::process::Pid::from_raw(pid).and_then(shorefast_sys::process::start_of).is_none()
+    !rustix::process::Pid::from_raw(pid).is_some_and(shorefast_sys::process::has_memory)
 }
 
 #[cfg(test)]

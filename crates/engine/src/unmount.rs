@@ -216,7 +216,7 @@ fn wait_for_client(records: &Records, record: &Record, manner: Manner, end: Inst
         } else if manner == Manner::Force && reconcile::clean_up_unmounted(records, record) {
             return Ok(());
         } else {
-            let pid = record.daemon().or(record.init).map_or(0, |process| process.pid);
+            let pid = record.daemon().or(record.init.map(|init| init.pid)).unwrap_or(0);
             return Err(Error::Lingers { path: PathBuf::from(&record.target), pid });
         }
     }

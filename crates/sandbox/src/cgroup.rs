@@ -14,9 +14,9 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use shorefast_sys as sys;
 use sys::process::Fork;
-use sys::process_scan::ProcessScan;
 
 use crate::error::Error;
+use crate::pid_namespace;
 
 /// What a client may use. If no limit is set, no cgroup is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -263,12 +263,12 @@ impl Groups {
         let mut known = Vec::new();
         // Children of processes in the cgroups start there. So when a scan finds no new process, all of them are in.
         loop {
-            let new: Vec<_> = in_pid_namespace_of(first).into_iter().filter(|pid| !known.contains(pid)).collect();
+            let new: Vec<_> = pid_namespace::processes_of(first).into_iter().filter(|pid| !known.contains(pid)).collect();
             if new.is_empty() {
                 return Ok(());
             }
             for pid in new {
-                self.directories.iter().try_for_each(|directory| put(directory, pid))?;
+                self.directories.iter().try_for_each(|directory| put(directory, pid.as_raw_nonzero().get()))?;
                 known.push(pid);
             }
         }
@@ -287,13 +287,6 @@ fn put(directory: &Path, pid: i32) -> Result<(), Error> {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
         result => result.map_err(|source| Error::Limit { path, source }),
     }
-}
-
-fn in_pid_namespace_of(first: Pid) -> Vec<i32> {
-    let namespace = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-    let Some(wanted) = namespace(first.as_raw_nonzero().get()) else { return Vec::new() };
-    let pids = ProcessScan::start().map(|pid| pid.as_raw_nonzero().get());
-    pids.filter(|pid| namespace(*pid).is_some_and(|own| own == wanted)).collect()
 }
 
 struct Hierarchy {

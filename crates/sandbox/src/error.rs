@@ -26,6 +26,8 @@ pub enum Error {
     Limit { path: PathBuf, source: std::io::Error },
     #[error("the container ended (its first process was {pid})")]
     ContainerGone { pid: i32 },
+    #[error("process {pid}, the first of the container, hangs in execve(2)")]
+    ContainerHangs { pid: i32 },
     #[error("process {pid} does not belong to a container: it is in the host's mount namespace, or its user namespace has no root")]
     NoContainer { pid: i32 },
     #[error("cannot access the files of the container")]

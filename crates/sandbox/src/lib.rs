@@ -17,6 +17,7 @@ pub mod packet;
 pub mod orders;
 pub mod joins;
 pub mod cgroup;
+mod pid_namespace;
 pub mod spec;
 pub mod error;
 

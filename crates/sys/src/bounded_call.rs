@@ -10,15 +10,19 @@
 mod filesystem;
 mod list;
 mod namespaces;
+mod processes;
+mod each;
 mod open;
 mod read;
 mod run;
 mod starved;
 
+pub use each::Answer;
 pub use filesystem::{Directory, attach, attach_beneath, begin_to_attach, can_be_entered, create, filesystem_of, hold, identify};
 pub use filesystem::{identify_from, look_at, mount, unmount};
 pub use list::{Listed, list, list_root};
-pub use namespaces::mounts_of_processes;
-pub use open::{OpenRequest, open, open_below, open_below_with, open_both};
+pub use namespaces::{mounts_of_processes, mounts_of_threads};
+pub use open::{OpenRequest, open, open_below, open_below_with, open_both, open_several};
+pub use processes::{fuse_device_of, leads_any, namespaces_of, starts_of};
 pub use read::{bytes_of, read, strings_of};
 pub use run::{Bounded, Pending};

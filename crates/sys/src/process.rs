@@ -140,33 +140,54 @@ pub fn boot_id() -> &'static str {
 
 /// When a process started, in clock ticks since boot: together with the pid, this identifies it although pids are
 /// reused. `None`: it is gone, or exiting and no longer serving.
+///
+/// Only for a process that is surely one of ours. Of another's, /proc/PID/stat may wait for ever:
+/// [`crate::bounded_call::starts_of`].
 pub fn start_of(pid: Pid) -> Option<u64> {
-    stat_of(pid).filter(|stat| !stat.is_exiting).map(|stat| stat.started)
-}
-
-/// The same, also for an exiting process: pid 1 of a namespace waits there for all others, however long that takes.
-pub fn start_of_remaining(pid: Pid) -> Option<u64> {
-    stat_of(pid).map(|stat| stat.started)
-}
-
-struct Stat {
-    started: u64,
-    is_exiting: bool,
-}
-
-/// `None`: it is gone, or a zombie.
-fn stat_of(pid: Pid) -> Option<Stat> {
     // One read is enough. std would read in small steps, because the file claims to be empty.
-    let mut buffer = [0; 1024];
+    let mut buffer = [0; LONGEST_STAT];
     let length = std::fs::File::open(format!("/proc/{}/stat", pid.as_raw_nonzero())).and_then(|mut file| file.read(&mut buffer)).ok()?;
-    let stat = String::from_utf8_lossy(&buffer[..length]);
-    // The process name in parentheses may contain anything, including parentheses.
-    let (_, after) = stat.rsplit_once(')')?;
-    let fields: Vec<_> = after.split_ascii_whitespace().collect();
-    const PF_EXITING: u64 = 4;
-    let is_exiting = fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0;
-    let started = fields.get(19)?.parse().ok()?;
-    (*fields.first()? != "Z").then_some(Stat { started, is_exiting })
+    Start::read(&buffer[..length]).filter(|start| !start.is_exiting).map(|start| start.at)
+}
+
+pub(crate) const LONGEST_STAT: usize = 1024;
+
+/// When a process started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// In clock ticks since boot.
+    pub at: u64,
+    pub is_exiting: bool,
+}
+
+impl Start {
+    /// From the text of /proc/PID/stat. `None`: a zombie. Does not allocate.
+    pub(crate) fn read(stat: &[u8]) -> Option<Self> {
+        // The process name in parentheses may contain anything, including parentheses.
+        let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+        let mut fields = stat.get(name_end + 1..)?.split(|byte| byte.is_ascii_whitespace()).filter(|field| !field.is_empty());
+        let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse::<u64>().ok();
+        const PF_EXITING: u64 = 4;
+        let is_zombie = fields.next()? == b"Z";
+        // Counted behind those that were taken.
+        let is_exiting = number(fields.nth(5)?)? & PF_EXITING != 0;
+        let at = number(fields.nth(12)?)?;
+        (!is_zombie).then_some(Self { at, is_exiting })
+    }
+}
+
+/// A number that no other process of this boot ever has. `None`: the kernel has none (before 6.9).
+pub fn unique_id(pidfd: BorrowedFd<'_>) -> Option<u64> {
+    const PID_FS_MAGIC: rustix::fs::FsWord = 0x5049_4446;
+    // Without that filesystem, all pidfds are the same file.
+    let has_numbers = rustix::fs::fstatfs(pidfd).is_ok_and(|found| found.f_type == PID_FS_MAGIC);
+    has_numbers.then(|| rustix::fs::fstat(pidfd).ok().map(|status| status.st_ino))?
+}
+
+/// Whether it is none of the kernel's threads and runs, or could, code of its own: an exiting process has given its memory back. Waits for nobody.
+pub fn has_memory(pid: Pid) -> bool {
+    let sizes = std::fs::read(format!("/proc/{}/statm", pid.as_raw_nonzero()));
+    sizes.is_ok_and(|sizes| sizes.first().is_some_and(|digit| *digit != b'0'))
 }
 
 /// The pid of a process in our pid namespace.

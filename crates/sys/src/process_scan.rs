@@ -1,6 +1,7 @@
 //! The processes of this pid namespace, from /proc. Nothing in, pids out. A process may end, and another one begin, while
 //! the scan goes on: a caller that must not miss any scans again.
 
+use std::ffi::CString;
 use std::fs::ReadDir;
 use std::path::PathBuf;
 
@@ -28,6 +29,11 @@ impl Iterator for ProcessScan {
 /// A process's directory in /proc.
 pub fn directory(pid: Pid) -> PathBuf {
     PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()))
+}
+
+/// A file in there.
+pub fn file(pid: Pid, name: &str) -> CString {
+    CString::new(format!("/proc/{}/{name}", pid.as_raw_nonzero())).expect("no NUL in a number and a name of the kernel's")
 }
 
 #[cfg(test)]

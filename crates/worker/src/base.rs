@@ -115,7 +115,7 @@ impl Drop for Place {
 fn remove_stale(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let maker = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
-        if maker.is_some_and(|maker| sys::process::start_of(maker).is_none()) {
+        if maker.is_some_and(|maker| !sys::process::has_memory(maker)) {
             let _ = fs::remove_dir(entry.path());
         }
     }

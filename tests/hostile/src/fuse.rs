@@ -25,6 +25,8 @@ pub(crate) enum Manners {
     /// The same as somebody else's filesystem, which a client is shown: to look up `below` waits for ever, and so does to list the
     /// root, or to ask for the attributes of `stale`, which can be opened.
     Foreign,
+    /// All that is needed to open `trap`; who closes it waits for ever.
+    NeverClosed,
 }
 
 pub(crate) const TRAP: &str = "trap";
@@ -55,12 +57,17 @@ pub(crate) fn mount_device(sandbox: &Sandbox, device: &OwnedFd) -> Answer {
 
 /// On the host, as root: a filesystem for others to be shown. Serves until it is killed.
 pub(crate) fn serve_as_foreign(target: &std::ffi::CStr) -> Answer {
+    serve(mount_on_host(c"foreign", target)?, Manners::Foreign);
+    Ok(0)
+}
+
+/// For whoever may mount by himself.
+pub(crate) fn mount_on_host(name: &std::ffi::CStr, target: &std::ffi::CStr) -> Answer<OwnedFd> {
     let device = open_device()?;
     let options = format!("{},allow_other", options(&device.as_raw_fd().to_string()));
     let options = std::ffi::CString::new(options).map_err(|_| Errno(libc::EINVAL))?;
-    mount(c"foreign", target, c"fuse", 0, &options)?;
-    serve(device, Manners::Foreign);
-    Ok(0)
+    mount(name, target, c"fuse", 0, &options)?;
+    Ok(device)
 }
 
 /// Serves until the connection ends.
@@ -105,6 +112,7 @@ const FORGET: u32 = 2;
 const GETATTR: u32 = 3;
 const OPEN: u32 = 14;
 const READ: u32 = 15;
+const FLUSH: u32 = 25;
 const INIT: u32 = 26;
 const READDIR: u32 = 28;
 const INTERRUPT: u32 = 36;
@@ -120,6 +128,8 @@ fn answer(request: &[u8], manners: Manners) -> Option<Vec<u8>> {
         (INIT, Manners::Garbled) => Some(reply(unique, 0, &[0xff; 61])),
         (INIT, _) => Some(reply(unique, 0, &init())),
         (_, Manners::OnlyInit | Manners::Garbled) => None,
+        (FLUSH, Manners::NeverClosed) => None,
+        (_, Manners::NeverClosed) => answer(request, Manners::Trap),
         (GETATTR, Manners::Trap) => {
             let valid = [3600u64.to_ne_bytes(), [0; 8]].concat();
             Some(reply(unique, 0, &[valid, attributes(node)].concat()))

@@ -8,6 +8,8 @@
 //! hostile stall HOW TARGET     a client that stops answering (`stall.rs`)
 //! hostile spy SECRET FINDINGS everybody|shorefast   no client, but what is in a container with one: see `spy.rs`
 //! hostile serve-foreign DIR    no row: a filesystem of the host that stalls, to be shown to a row as its source
+//! hostile hangs TARGET         a client with a process that hangs in execve(2) (`hang.rs`)
+//! hostile hangs-in-execve DIR NAME...    no client: such processes of the host, with these names
 //! hostile calls TARGET         a child calls mount(2) and is killed while the broker works for it: see `reuse.rs`
 //! hostile loses-caller TARGET  the same, and the client says that all went well
 //! hostile stands-in PID fuse|canary TARGET    on the host: the process that gets that child's number
@@ -21,6 +23,7 @@
 mod rows;
 
 mod fuse;
+mod hang;
 mod outcome;
 mod reuse;
 mod run;
@@ -63,6 +66,8 @@ fn main() -> ExitCode {
                 |_| ExitCode::SUCCESS,
             )
         }
+        [verb, target] if *verb == "hangs" => hang::as_client(target),
+        [verb, target, ..] if *verb == "hangs-in-execve" => hang::on_host(target, &arguments[2..]),
         [verb, target] if *verb == "calls" => reuse::call(target),
         [verb, target] if *verb == "loses-caller" => reuse::lose_caller(target),
         [verb, pid, fstype, target] if *verb == "stands-in" => reuse::stand_in(pid, fstype, target),

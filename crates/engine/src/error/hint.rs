@@ -32,6 +32,9 @@ impl Error {
             Self::NoContainer { .. } => "add container = \"NAME\" or \"KEY=VALUE\" to the definition, or pass --container",
             Self::Container(error) => error.hint(),
             Self::Sandbox(sandbox::Error::ContainerGone { .. }) => "the container was stopped meanwhile: start it and try again",
+            Self::Sandbox(sandbox::Error::ContainerHangs { .. }) => {
+                "it waits for a file whose server does not answer: end that container, or that server"
+            }
             Self::Sandbox(sandbox::Error::OwnersNotMapped { .. }) => {
                 "root's files there would belong to the client: use mode container, or allow it with source_access = \"as-root\" (docs/CLIENTS.md)"
             }

@@ -72,7 +72,7 @@ impl Error {
                 Kind::Unsupported
             }
             Self::NoServices { .. } | Self::NoHostFile { .. } | Self::Service { .. } => Kind::Unavailable,
-            Self::Sandbox(sandbox::Error::ContainerGone { .. }) => Kind::Unavailable,
+            Self::Sandbox(sandbox::Error::ContainerGone { .. } | sandbox::Error::ContainerHangs { .. }) => Kind::Unavailable,
             Self::Sandbox(sandbox::Error::File { source, .. } | sandbox::Error::Source { source, .. }) => errno_kind(source.errno()),
             Self::Target { source, .. } | Self::SubDirectory { source, .. } => errno_kind(source.errno()),
             Self::Attach { source, .. } | Self::Namespace { source, .. } => errno_kind(source.errno()),

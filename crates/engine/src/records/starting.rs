@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(records.abandoned().unwrap(), [""; 0]);
         let dead = Starting {
             id: Some(begun.id.clone()),
-            owner: Some(Process { pid: 1, started: 1 << 60 }),
+            owner: Some(Process { pid: 1, started: 1 << 60, unique: None }),
             digest: None,
             boot: String::new(),
             mount: None,

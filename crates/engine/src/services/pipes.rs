@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::fs::AtFlags;
 use rustix::mount::MountAttrFlags;
 use shorefast_broker::{Grant, ServiceBroker};
 use shorefast_sys as sys;
@@ -29,23 +30,19 @@ const ANSWERER: &[u8] = b"rpc.gssd\n";
 pub fn are_answered() -> bool {
     // A detached mount; all mounts of one network namespace are the same filesystem.
     let Ok(pipes) = sys::mount::new_filesystem("rpc_pipefs", &[], MountAttrFlags::MOUNT_ATTR_NOSUID) else { return false };
-    let Some(sign) = identity(pipes.as_fd(), Path::new(SIGN), AtFlags::SYMLINK_NOFOLLOW) else { return false };
+    let Ok(sign) = rustix::fs::statat(&pipes, SIGN, AtFlags::SYMLINK_NOFOLLOW).map(|sign| (sign.st_dev, sign.st_ino)) else { return false };
     let is_answerer = |process: &Path| fs::read(process.join("comm")).is_ok_and(|name| name == ANSWERER);
     ProcessScan::start().map(process_scan::directory).filter(|path| is_answerer(path)).any(|process| holds(&process, sign))
 }
 
-fn holds(process: &Path, file: Identity) -> bool {
+/// Any process can have that name, and hang when it is looked at.
+fn holds(process: &Path, file: (u64, u64)) -> bool {
     let Ok(descriptors) = fs::read_dir(process.join("fd")) else { return false };
-    descriptors.flatten().any(|entry| identity(CWD, &entry.path(), AtFlags::empty()) == Some(file))
+    let links = descriptors.flatten().filter_map(|entry| sys::c_string(entry.path()).ok()).collect();
+    sys::bounded_call::leads_any(links, file, Instant::now() + PATIENCE)
 }
 
-type Identity = (u32, u32, u64);
-
-/// STATX_DONT_SYNC: contacts no server, as descriptors of other processes can be anything.
-fn identity(directory: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> Option<Identity> {
-    let stat = rustix::fs::statx(directory, path, flags | AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
-    Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
-}
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Hands the service's calls to a separate process for the rest of its life.
 pub fn keep_open(listener: OwnedFd, user: u32) -> io::Result<Process> {
@@ -53,7 +50,7 @@ pub fn keep_open(listener: OwnedFd, user: u32) -> io::Result<Process> {
     command.arg0("shorefast").args([SERVICE_BROKER, &user.to_string()]).stdin(listener).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.current_dir("/").spawn()?;
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-    Process::of(pid).ok_or_else(|| io::Error::other("the process that opens its pipes exited at once"))
+    Process::of_ours(pid).ok_or_else(|| io::Error::other("the process that opens its pipes exited at once"))
 }
 
 /// The body of [`SERVICE_BROKER`]. Ends with the service.

@@ -44,7 +44,7 @@ pub fn run(records: &Records, service: &Planned, deaths: Vec<u64>, deadline: Ins
         None
     };
 
-    let process = Process::of(client.pid().as_raw_nonzero().get()).ok_or_else(|| failed(service, "it ended at once".to_owned()))?;
+    let process = Process::of_ours(client.pid().as_raw_nonzero().get()).ok_or_else(|| failed(service, "it ended at once".to_owned()))?;
     let running = Running {
         id: begun.id.clone(),
         service: service.clone(),

@@ -4,19 +4,24 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 use shorefast_sys as sys;
+use sys::bounded_call::Answer;
+use sys::process::Start;
 use sys::process_scan::ProcessScan;
 
 use crate::cleaner::stuck;
+use crate::pid_namespace;
 use crate::spec::Ids;
 
 /// Time for SIGKILL to take effect, and for the kernel's work after it.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
+/// For what a process may hide by hanging in execve.
+const FOR_LOOK: Duration = Duration::from_secs(1);
 
 /// What identifies the processes of a sandbox.
 #[derive(Clone, Copy, Debug)]
@@ -87,20 +92,14 @@ pub fn end_all(sandbox: &Sandbox) -> bool {
 /// which may have to be unblocked. Returns whether it has ended.
 pub fn end_namespace(first: Pid) -> bool {
     let deadline = Instant::now() + PATIENCE;
-    while sys::process::start_of_remaining(first).is_some() {
+    let Ok(held) = rustix::process::pidfd_open(first, PidfdFlags::empty()) else { return true };
+    while !sys::deadline::is_readable(held.as_fd(), Instant::now() + PAUSE).unwrap_or(true) {
         if Instant::now() >= deadline {
             return false;
         }
-        std::thread::sleep(PAUSE);
-        stuck::free(&in_namespace_of(first));
+        stuck::free(&pid_namespace::processes_of(first));
     }
     true
-}
-
-fn in_namespace_of(first: Pid) -> Vec<Pid> {
-    let namespace = |pid: Pid| fs::read_link(format!("/proc/{}/ns/pid", pid.as_raw_nonzero())).ok();
-    let Some(wanted) = namespace(first) else { return Vec::new() };
-    ProcessScan::start().filter(|pid| namespace(*pid).is_some_and(|own| own == wanted)).collect()
 }
 
 /// Opens a pidfd first and checks membership afterwards, so that a reused pid is never killed.
@@ -164,19 +163,25 @@ fn look(pid: Pid, sandbox: &Sandbox) -> Sighting {
     match fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())) {
         Err(_) => Sighting::Gone,
         Ok(status) if !belongs(&status, sandbox.ids) => Sighting::Stranger,
-        Ok(status) => match (sys::process::start_of(pid), mounts_of(pid)) {
-            // Its main thread has exited, but another thread is blocked.
-            (None, _) if numbers(&status, "Threads:").iter().any(|threads| *threads > 1) => Sighting::Member,
-            (None, _) | (_, None) => Sighting::Gone,
-            (Some(started), _) if started < sandbox.since => Sighting::Stranger,
-            (_, mounts) if sandbox.mounts.is_some() && mounts != sandbox.mounts => Sighting::Stranger,
-            _ => Sighting::Member,
-        },
+        Ok(status) => {
+            let deadline = Instant::now() + FOR_LOOK;
+            let started = sys::bounded_call::starts_of(&[pid], deadline)[0];
+            match (started, sys::bounded_call::namespaces_of(&[pid], "mnt", deadline)[0]) {
+                // A client that hangs in execve shows neither its age nor its namespace. It has an id that is only ours.
+                (Answer::Hangs, _) | (_, Answer::Hangs) => Sighting::Member,
+                // Its main thread has exited, but another thread is blocked.
+                (started, _) if !serves(started) && numbers(&status, "Threads:").iter().any(|threads| *threads > 1) => Sighting::Member,
+                (started, mounts) if !serves(started) || mounts == Answer::None => Sighting::Gone,
+                (Answer::Known(start), _) if start.at < sandbox.since => Sighting::Stranger,
+                (_, mounts) if sandbox.mounts.is_some() && mounts.known() != sandbox.mounts => Sighting::Stranger,
+                _ => Sighting::Member,
+            }
+        }
     }
 }
 
-fn mounts_of(pid: Pid) -> Option<u64> {
-    fs::metadata(format!("/proc/{}/ns/mnt", pid.as_raw_nonzero())).ok().map(|namespace| namespace.ino())
+fn serves(started: Answer<Start>) -> bool {
+    started.known().is_some_and(|start| !start.is_exiting)
 }
 
 /// By its uid or, where the client is the host's root, by a group that no other process has.

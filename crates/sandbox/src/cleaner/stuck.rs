@@ -7,14 +7,20 @@
 //! frozen by the v1 freezer.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use rustix::process::Pid;
 use shorefast_sys as sys;
+use sys::bounded_call::{self, Bounded};
 
 use crate::cgroup;
 use crate::spec::TARGET;
+
+/// For a thread that does not hang.
+const FOR_ONE: Duration = Duration::from_millis(200);
 
 /// Aborts the connection of every FUSE filesystem that these processes see mounted at the sandbox's target, and thaws
 /// the processes.
@@ -24,7 +30,12 @@ pub fn free(processes: &[Pid]) {
     for thread in processes.iter().flat_map(|process| threads(*process)) {
         // While the mount namespace is held open, its mounts exist, so their device numbers cannot be reused by another
         // mount.
-        let Ok(namespace) = File::open(thread.join("ns/mnt")) else { continue };
+        // One that hangs in execve cannot be held so; it holds its namespace itself as long as it hangs.
+        let namespace = match bounded_call::open(&thread.join("ns/mnt"), OFlags::RDONLY, Instant::now() + FOR_ONE) {
+            Bounded::Done(namespace) => Some(namespace),
+            Bounded::TimedOut => None,
+            Bounded::Failed(_) => continue,
+        };
         let table = fs::read(thread.join("mountinfo")).unwrap_or_default();
         for minor in served_devices(&table).filter(|minor| seen.insert(*minor)).collect::<Vec<_>>() {
             let _ = sys::unmount::abort_connection(minor);

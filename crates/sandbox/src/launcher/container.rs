@@ -4,10 +4,14 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::OFlags;
 use rustix::process::{Pid, PidfdFlags};
 use shorefast_sys as sys;
+use sys::bounded_call::{Bounded, OpenRequest};
 
 use crate::cgroup::Groups;
 use crate::error::Error;
@@ -31,7 +35,10 @@ pub struct Container {
     groups: Groups,
 }
 
-const OTHERS: &[&str] = &["net", "ipc", "uts", "cgroup"];
+const OTHERS: [&str; 4] = ["net", "ipc", "uts", "cgroup"];
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The kernel allows more, but only to programs that raise the limit of their stack.
+const LONGEST_ENVIRONMENT: usize = 2 << 20;
 
 impl Container {
     /// `pid`: the container's first process, as reported by its runtime.
@@ -39,20 +46,31 @@ impl Container {
         let gone = || Error::ContainerGone { pid };
         let process = Pid::from_raw(pid).ok_or_else(gone)?;
         let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty()).map_err(|_| gone())?;
-        let namespace = |kind: &str| sys::namespace::of(process, kind).map_err(|_| gone());
         let maps = fs::read_to_string(format!("/proc/{pid}/uid_map")).map_err(|_| gone())?;
-        let is_ours = |kind: &str| inode(&format!("/proc/{pid}/ns/{kind}")) == inode(&format!("/proc/thread-self/ns/{kind}"));
-        if is_ours("mnt") {
+        // Its first process may be anybody's program, and hang in execve as long as it likes.
+        let deadline = Instant::now() + PATIENCE;
+        let hangs = || Error::ContainerHangs { pid };
+        let opened = |result: sys::Result<OwnedFd>| result.map_err(|_| gone());
+        let (mounts, users, others) = match namespaces(pid, deadline) {
+            Bounded::Done([mounts, users, others @ ..]) => (opened(mounts)?, opened(users)?, others),
+            Bounded::Failed(_) => return Err(gone()),
+            Bounded::TimedOut => return Err(hangs()),
+        };
+        if is_ours(&mounts, "mnt") {
             return Err(Error::NoContainer { pid });
         }
+        let read = match sys::bounded_call::read(format!("/proc/{pid}/environ").as_ref(), LONGEST_ENVIRONMENT, deadline) {
+            Bounded::Done(bytes) => bytes,
+            Bounded::Failed(_) => Vec::new(),
+            Bounded::TimedOut => return Err(hangs()),
+        };
         let container = Self {
-            mounts: namespace("mnt")?,
-            others: OTHERS.iter().map(|kind| namespace(kind)).collect::<Result<_, _>>()?,
-            users: if is_ours("user") { None } else { Some(namespace("user")?) },
+            mounts,
+            others: others.into_iter().map(opened).collect::<Result<_, _>>()?,
+            users: Some(users).filter(|users| !is_ours(users, "user")),
             root: outside(&maps, 0).ok_or(Error::NoContainer { pid })?,
             has_spare_user: outside(&maps, INIT_INSIDE).is_some(),
-            // No filesystem is asked: of files that are mapped there, the kernel shows nothing (4.17).
-            environment: environment(&fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()),
+            environment: environment(&read),
             groups: Groups::of(process).map_err(|_| gone())?,
             process: pidfd,
         };
@@ -85,8 +103,16 @@ impl Container {
     }
 }
 
-fn inode(path: &str) -> Option<u64> {
-    fs::metadata(path).ok().map(|metadata| metadata.ino())
+/// Its mount and user namespaces, and then the others.
+fn namespaces(pid: i32, deadline: Instant) -> Bounded<[sys::Result<OwnedFd>; 6]> {
+    let [net, ipc, uts, cgroup] = OTHERS;
+    let paths = ["mnt", "user", net, ipc, uts, cgroup].map(|kind| PathBuf::from(format!("/proc/{pid}/ns/{kind}")));
+    sys::bounded_call::open_several(std::array::from_fn(|at| OpenRequest { path: &paths[at], flags: OFlags::RDONLY }), deadline)
+}
+
+fn is_ours(namespace: &OwnedFd, kind: &str) -> bool {
+    let ours = fs::metadata(format!("/proc/thread-self/ns/{kind}")).ok().map(|ours| ours.ino());
+    rustix::fs::fstat(namespace).ok().map(|theirs| theirs.st_ino) == ours
 }
 
 /// Maps `id` inside to the id outside. Each line of uid_map: first id inside, first id outside, count.

@@ -36,7 +36,7 @@ pub fn list(records: &Records, json: bool) -> Result<String, Error> {
             record.client.clone(),
             record.digest.map_or_else(|| "-".to_owned(), |digest| digest.short()),
             listed.standing.as_ref().map(in_words).unwrap_or_default(),
-            record.daemon().map_or_else(|| "-".to_owned(), |daemon| daemon.pid.to_string()),
+            record.daemon().map_or_else(|| "-".to_owned(), |daemon| daemon.to_string()),
             at(record.since),
         ]
     }));
@@ -80,7 +80,7 @@ fn row(listed: &Listed) -> Value {
         "image": record.image,
         "digest": record.digest,
         "mode": record.mode,
-        "pid": record.daemon().map(|daemon| daemon.pid),
+        "pid": record.daemon(),
         "state": standing.map_or(State::Dead, |standing| standing.state),
         "covered": standing.is_some_and(|standing| standing.covered),
         "namespace": standing.and_then(|standing| standing.elsewhere),

@@ -1,6 +1,6 @@
 //! The mount namespaces of all processes, for kernels without a list of them (before 6.12). Nothing in, descriptors out.
 //!
-//! A process that hangs in execve(2) makes whoever opens its /proc/PID/ns/mnt wait for it, in the end uninterruptibly. So a
+//! A process that hangs in execve(2) makes whoever opens its /proc/PID/ns/mnt wait for it ([`super::processes`]). So a
 //! child process ([`crate::bounded_call`]) opens them, one after the other, and when it hangs, another one goes on behind
 //! that process.
 
@@ -13,19 +13,29 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::Pid;
 
 use crate::bounded_call::open::{pass_on, receive};
 use crate::bounded_call::run::{Descriptors, send};
 use crate::error::{Result, call};
-use crate::process_scan::ProcessScan;
+use crate::process_scan::{self, ProcessScan};
 
 /// No process needs that long to be looked at, unless it hangs.
 const FOR_ONE: Duration = Duration::from_millis(500);
 
 /// Each namespace once, with its inode. Those of processes that hang are missing, unless another process is in them, too.
 pub fn mounts_of_processes(deadline: Instant) -> Result<Vec<(u64, OwnedFd)>> {
-    let path = |pid: rustix::process::Pid| CString::new(format!("/proc/{}/ns/mnt", pid.as_raw_nonzero())).expect("no NUL in a number");
-    let mut paths: Vec<_> = ProcessScan::start().map(path).collect();
+    open_each(ProcessScan::start().map(|pid| process_scan::file(pid, "ns/mnt")).collect(), deadline)
+}
+
+/// The same for all threads, each of which can be in another one.
+pub fn mounts_of_threads(deadline: Instant) -> Result<Vec<(u64, OwnedFd)>> {
+    let threads = |pid: Pid| std::fs::read_dir(process_scan::directory(pid).join("task")).into_iter().flatten().flatten();
+    let paths = ProcessScan::start().flat_map(threads).filter_map(|thread| crate::c_string(thread.path().join("ns/mnt")).ok());
+    open_each(paths.collect(), deadline)
+}
+
+fn open_each(mut paths: Vec<CString>, deadline: Instant) -> Result<Vec<(u64, OwnedFd)>> {
     let mut found = Vec::<(u64, OwnedFd)>::new();
     while !paths.is_empty() && Instant::now() < deadline {
         let (namespaces, looked_at) = look_at(paths.clone())?;

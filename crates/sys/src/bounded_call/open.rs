@@ -59,6 +59,11 @@ pub fn open_both(first: OpenRequest<'_>, second: OpenRequest<'_>, deadline: Inst
     }
 }
 
+/// Opens several paths with one child. A path that cannot be opened has its own error.
+pub fn open_several<const N: usize>(requests: [OpenRequest<'_>; N], deadline: Instant) -> Bounded<[Result<OwnedFd>; N]> {
+    send_out(requests, deadline)
+}
+
 /// What to open, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenRequest<'a> {

@@ -94,6 +94,10 @@ impl<T> Pending<T> {
         self.child.pidfd.as_fd()
     }
 
+    pub(crate) fn child(&self) -> &Child {
+        &self.child
+    }
+
     /// The result of a call that has ended. `None`: the child was killed by another process.
     pub fn answer(mut self) -> Option<rustix::io::Result<T>> {
         self.collect()

@@ -12,6 +12,8 @@ use crate::process_scan;
 /// How far apart two looks are that have to agree. Longer than a busy machine's processors take to serve everybody once:
 /// a lock may be held by a process that waits for its turn, too.
 const BETWEEN: Duration = Duration::from_millis(100);
+/// The same for a child that is known to have made no progress for longer than that.
+const BETWEEN_SHORT: Duration = Duration::from_millis(10);
 /// The wait for a processor has a deadline, too.
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -30,6 +32,12 @@ pub(crate) fn ends_once_it_runs(child: &Child) -> bool {
         before = now;
     }
     child.ends_by(Instant::now())
+}
+
+/// Whether a child waits for something else than a processor, and does so for a while. For callers that have waited before.
+pub(crate) fn is_blocked(child: &Child) -> bool {
+    let before = look(child);
+    !child.ends_by(Instant::now() + BETWEEN_SHORT) && look(child).is_none_or(|now| !now.is_runnable && Some(now) == before)
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -7,6 +7,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
+use shorefast_sys::bounded_call::{self, Answer};
+use shorefast_sys::process_scan::ProcessScan;
 
 /// What a look saw, or why it failed.
 pub(super) type Seen = Result<String, String>;
@@ -61,13 +63,17 @@ pub(super) fn writes(place: &Path) -> Seen {
 
 /// The processes in the same pid namespace as `pid`, itself included.
 pub(super) fn companions(pid: i32) -> Vec<i32> {
-    let namespace = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-    let (own, ours) = (namespace(pid), namespace(i32::try_from(std::process::id()).unwrap_or_default()));
-    if own.is_none() || own == ours {
+    // All at once, and in another process: one that hangs in execve makes whoever asks wait.
+    let pids: Vec<_> = ProcessScan::start().collect();
+    let namespaces = bounded_call::namespaces_of(&pids, "pid", Instant::now() + PATIENCE);
+    let namespace =
+        |wanted: Pid| pids.iter().zip(&namespaces).find_map(|(pid, namespace)| (*pid == wanted).then_some(namespace.known())?);
+    let own = Pid::from_raw(pid).and_then(namespace);
+    if own.is_none() || own == namespace(rustix::process::getpid()) {
         return vec![pid];
     }
-    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|other| namespace(*other) == own).collect()
+    let is_beside = |(pid, namespace): (&Pid, &Answer<u64>)| (namespace.known() == own).then(|| pid.as_raw_nonzero().get());
+    pids.iter().zip(&namespaces).filter_map(is_beside).collect()
 }
 
 fn status(pid: i32, key: &str) -> Option<String> {
