@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use shorefast_tests::client::{Request, Way};
+use shorefast_tests::command::Running;
 use shorefast_tests::{Client, Host, Root, command, mountinfo, wait};
 
 fn unmount(target: &Path) {
@@ -51,6 +52,22 @@ fn a_read_only_mount_cannot_be_written_to() {
     request.sandboxed(&host).succeeds();
     let error = fs::write(request.target.join("file"), "").expect_err("written");
     assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    unmount(&request.target);
+    host.assert_nothing_left();
+}
+
+/// Each looks whether something is there before its client runs, which takes long enough for the other to look, too.
+#[test]
+fn of_two_that_mount_at_one_place_at_the_same_time_one_waits_and_is_told() {
+    let Some(host) = Host::new() else { return };
+    let client = Client::script(&host, "sleep 1; exec mount -t tmpfs none \"$1\"", "");
+    let request = Request::new(&client, "script", "none", host.directory("target"));
+    let both = [0, 1].map(|_| host.start(&request.arguments(Way::Directory, &[])));
+    let [first, second] = both.map(Running::finish);
+    let (made, refused) = if first.code == Some(0) { (first, second) } else { (second, first) };
+    made.succeeds();
+    refused.exits(32).says("has this mount already");
+    assert_eq!(mountinfo::at(&request.target).len(), 1);
     unmount(&request.target);
     host.assert_nothing_left();
 }
@@ -197,7 +214,7 @@ fn reaches_whoever_listens_to_a_shared_root() {
     // A container with a slave of our tree, started before the mount.
     let mut listener = std::process::Command::new("unshare");
     listener.args(["--mount", "--propagation", "slave", "sleep", "300"]);
-    let mut listener = command::Running::start(listener);
+    let mut listener = Running::start(listener);
     let process = shorefast_tests::processes::Process { pid: listener.pid() };
     wait::until("the container to run", || (process.status("Name").as_deref() == Some("sleep")).then_some(()));
     host.settle();
