@@ -13,8 +13,12 @@ use crate::chaos::call::{self, Answer};
 /// What is mounted, and what has to come of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// bindfs: a FUSE client.
+    /// bindfs: a FUSE client. When it dies, another one takes over.
     Bind,
+    /// The same, but the mount goes with its client.
+    BindDetached,
+    /// The same, but the mount stays without one.
+    BindKept,
     /// The same with control groups.
     BindLimited,
     /// The same among the host's processes.
@@ -33,7 +37,8 @@ pub(crate) enum Kind {
     Stalling(u8),
 }
 
-pub(crate) const GOOD: &[Kind] = &[Kind::Bind, Kind::BindLimited, Kind::BindOutside, Kind::Memory, Kind::Memory, Kind::Slow];
+pub(crate) const GOOD: &[Kind] =
+    &[Kind::Bind, Kind::BindDetached, Kind::BindKept, Kind::BindLimited, Kind::BindOutside, Kind::Memory, Kind::Memory, Kind::Slow];
 pub(crate) const BAD: &[Kind] =
     &[Kind::Failing, Kind::Quitting, Kind::Idle, Kind::Stalling(0), Kind::Stalling(1), Kind::Stalling(4), Kind::Stalling(9)];
 
@@ -41,6 +46,8 @@ impl Kind {
     pub(crate) fn fstype(self) -> &'static str {
         match self {
             Self::Bind => "chaosbind",
+            Self::BindDetached => "chaosdetached",
+            Self::BindKept => "chaoskept",
             Self::BindLimited => "chaoslimited",
             Self::BindOutside => "chaosoutside",
             Self::Memory => "chaosmemory",
@@ -54,7 +61,7 @@ impl Kind {
 
     fn source(self) -> String {
         match self {
-            Self::Bind | Self::BindLimited | Self::BindOutside => SOURCE.to_owned(),
+            kind if kind.shows_source() => SOURCE.to_owned(),
             Self::Stalling(requests) => format!("{requests}-{}", if requests % 2 == 0 { "process" } else { "thread" }),
             _ => "none".to_owned(),
         }
@@ -66,8 +73,25 @@ impl Kind {
 
     /// Whether what is mounted shows the source's file.
     pub(crate) fn shows_source(self) -> bool {
-        matches!(self, Self::Bind | Self::BindLimited | Self::BindOutside)
+        matches!(self, Self::Bind | Self::BindDetached | Self::BindKept | Self::BindLimited | Self::BindOutside)
     }
+
+    /// What becomes of it when its client dies. `None`: it has none.
+    pub(crate) fn on_exit(self) -> Option<OnExit> {
+        match self {
+            Self::Bind | Self::BindLimited | Self::BindOutside => Some(OnExit::Heal),
+            Self::BindDetached => Some(OnExit::Detach),
+            Self::BindKept => Some(OnExit::Keep),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnExit {
+    Heal,
+    Detach,
+    Keep,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +203,8 @@ fn define(host: &Host) {
         host.define(kind.fstype(), &format!("types = [\"{}\"]\n{}\n{kept}{keys}\n", kind.fstype(), image("bindfs")));
     };
     bind(Kind::Bind, "");
+    bind(Kind::BindDetached, "on_exit = \"detach\"");
+    bind(Kind::BindKept, "on_exit = \"keep\"");
     bind(Kind::BindLimited, "limits = { memory = \"256M\", pids = 64 }");
     bind(Kind::BindOutside, "namespaces = { pid = \"host\" }");
     let script = |kind: Kind, script: &str| {
@@ -191,11 +217,7 @@ fn define(host: &Host) {
     script(Kind::Failing, "echo no server; exit 3");
     script(Kind::Quitting, "mount -t tmpfs none \"$1\"; exit 1");
     script(Kind::Idle, "exec sleep 1000");
-    for directory in ["usr/bin", "etc", "tmp", "run", "var", "proc", "dev"] {
-        fs::create_dir_all(Path::new(IMAGE).join(directory)).expect("it is ours");
-    }
-    let program = Path::new(IMAGE).join("usr/bin/hostile");
-    fs::copy(hostile::client(), &program).expect("the client can be copied");
+    hostile::make_image(Path::new(IMAGE));
     let name = Kind::Stalling(0).fstype();
     let command = "[\"/usr/bin/hostile\", \"stall\", \"{source}\", \"{target}\"]";
     host.define(name, &format!("types = [\"{name}\"]\nkernel_types = [\"fuse\"]\nimage = \"dir:{IMAGE}\"\ncommand = {command}\n"));

@@ -11,7 +11,7 @@ use shorefast_tests::processes::Process;
 
 use crate::chaos::call::{self, Answer, Called};
 use crate::chaos::random::Random;
-use crate::chaos::scene::{BAD, CONTENT, FRONTS, Front, GOOD, Kind, Scene};
+use crate::chaos::scene::{BAD, CONTENT, FRONTS, Front, GOOD, Kind, OnExit, Scene};
 
 /// What happens to a mount in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,8 +113,25 @@ fn ended(scene: &Scene, random: &mut Random, kind: Kind, target: &Path, end: End
         good(&answer)
     };
     match (end, members(scene, target)) {
-        (End::Kill(Member::Daemon), Some(members)) => members.daemon.signal(Signal::KILL),
-        (End::Kill(Member::Init), Some(members)) => members.init.signal(Signal::KILL),
+        (End::Kill(member), Some(members)) => {
+            match member {
+                Member::Daemon => members.daemon.signal(Signal::KILL),
+                Member::Init => members.init.signal(Signal::KILL),
+            }
+            match kind.on_exit() {
+                Some(OnExit::Heal) => {
+                    healed(scene, kind, target)?;
+                    checked(&["umount"])?;
+                }
+                Some(OnExit::Keep) => {
+                    states(scene, target, "a dead mount stays", &["dead"])?;
+                    dead(target)?;
+                    checked(&["umount"])?;
+                }
+                // It goes by itself.
+                Some(OnExit::Detach) | None => {}
+            }
+        }
         (End::KillKeeper, Some(members)) => {
             members.keeper.signal(Signal::KILL);
             plain_umount(target)?;
@@ -136,8 +153,16 @@ fn ended(scene: &Scene, random: &mut Random, kind: Kind, target: &Path, end: End
             std::thread::sleep(Duration::from_micros(random.below(8000)));
             let answer = call::run(scene.mount(kind, Front::Cli, target));
             scene.check_manners(&answer);
-            good(&answer)?;
-            serves(kind, target)?;
+            if kind.on_exit() == Some(OnExit::Heal) {
+                // It counts as served all the time. That it is made anew is no lie either, where the client was not to be had.
+                if !answer.is_good() && !answer.words.contains("already") {
+                    return Err(answer.to_string());
+                }
+                healed(scene, kind, target)?;
+            } else {
+                good(&answer)?;
+                serves(kind, target)?;
+            }
             checked(&["umount"])?;
         }
         (End::Umount(words), _) => checked(words)?,
@@ -252,6 +277,36 @@ fn interrupted(scene: &Scene, random: &mut Random, target: &Path) -> Result<(), 
         calls.is_good() && mountinfo::at(target).is_empty() && scene.listed(target).is_ok_and(|states| states.is_empty())
     };
     settles("nothing is left of an interrupted mount", free).map_err(story)
+}
+
+/// Whose client dies has another one in a while, at the same place, and nobody ever sees what is below.
+fn healed(scene: &Scene, kind: Kind, target: &Path) -> Result<(), String> {
+    let started = Instant::now();
+    let mut failures = 0;
+    loop {
+        let answered = serves(kind, target);
+        // What the dead client had read and not answered fails.
+        let is_excused = failures == 0 && answered.as_ref().is_err_and(|problem| problem.contains("os error 5)"));
+        match answered {
+            Err(_) if is_excused => failures += 1,
+            Err(problem) => return Err(format!("{:?} after its client was killed: {problem}", started.elapsed())),
+            Ok(()) => break,
+        }
+    }
+    states(scene, target, "another client serves", &["serving"])?;
+    serves(kind, target)
+}
+
+fn dead(target: &Path) -> Result<(), String> {
+    match fs::read_dir(target) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => Ok(()),
+        other => Err(format!("a mount that is dead says {:?}", other.map(drop))),
+    }
+}
+
+fn states(scene: &Scene, target: &Path, what: &str, expected: &[&str]) -> Result<(), String> {
+    settles(what, || scene.listed(target).is_ok_and(|states| states == expected))
+        .map_err(|problem| format!("{problem}: {:?}, {:?}", scene.listed(target), mountinfo::at(target)))
 }
 
 struct Members {
