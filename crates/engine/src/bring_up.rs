@@ -104,7 +104,8 @@ pub fn client<'a>(
     let deadline = Instant::now() + plan.timeout;
 
     let underway = underway(plan, &root_files);
-    let begun = records.begin_like(destination.predecessor(), root_files.digest(), Some(&underway), deadline)?;
+    let before = destination.predecessor();
+    let begun = records.begin_like(before, plan.spec.processes, root_files.digest(), Some(&underway), deadline)?;
     drop(held);
     kill_point::pass(Point::RecordBegun);
     let cgroup = CgroupGuard(Cgroup::create(&begun.id, &plan.limits).map_err(Error::Sandbox)?);
@@ -272,6 +273,7 @@ impl Parts<'_> {
             crashes: before.map(|before| before.crashes.clone()).unwrap_or_default(),
             replaces: before.and_then(Replaces::of),
             first: before.map(|before| before.lineage().to_owned()),
+            replaced_by: None,
             covers: None,
             degraded: Vec::new(),
             uses_services: !services.is_empty(),

@@ -53,6 +53,14 @@ fn same(image: &Reference, digest: Digest, host: &Host) -> Result<Resolved, Erro
     host.images.resolve_digest(digest).and_then(|found| found.ok_or_else(absent)).map_err(Error::Image)
 }
 
+/// The image that the plan's client would run from now, fetched if necessary. `None`: it has no digest, or runs in a container.
+pub fn todays_image(plan: &ClientPlan, host: &Host) -> Result<Option<Digest>, Error> {
+    match &plan.root {
+        Root::Image(image) => obtain(image, host, plan.image_timeout).map(|image| image.digest),
+        Root::Container(_) => Ok(None),
+    }
+}
+
 /// The image's files. Fetching depends on registries and archives; it is bounded by the deadline, if there is one.
 fn obtain(image: &Reference, host: &Host, within: Option<Duration>) -> Result<Resolved, Error> {
     if let Some(resolved) = host.images.resolve(image).map_err(Error::Image)? {

@@ -3,9 +3,11 @@
 mod hint;
 mod failure;
 mod kind;
+mod obstacle;
 
 pub use failure::Failure;
 pub use kind::{Kind, Step};
+pub use obstacle::Obstacle;
 
 use std::path::PathBuf;
 
@@ -130,6 +132,8 @@ pub enum Error {
     NoRecipe,
     #[error("the new client cannot take over: {why}")]
     NotReplaced { why: String },
+    #[error("cannot replace the client of {path:?}: {why}")]
+    CannotReplace { path: PathBuf, why: Obstacle },
     #[error("cannot keep a record in {path:?}")]
     Record { path: PathBuf, source: std::io::Error },
     #[error("{path:?} has {}", already(differs))]

@@ -81,7 +81,9 @@ fn by_target(records: &Records, target: &Path) -> Result<Option<Record>, Error> 
     let look = Look::here(records);
     let mut all = records.all()?;
     all.reverse();
-    let standings: Vec<_> = all.into_iter().filter_map(|record| look.at(&record).map(|standing| (record, standing))).collect();
+    // What only serves open files is nowhere any more.
+    let all = all.into_iter().filter(|record| record.replaced_by.is_none());
+    let standings: Vec<_> = all.filter_map(|record| look.at(&record).map(|standing| (record, standing))).collect();
     let is_there = |place: &Option<PathBuf>| place.as_deref() == Some(target);
     let here = standings.iter().find(|(_, standing)| standing.elsewhere.is_none() && is_there(&standing.place));
     // A mount that was moved is not at its old place.

@@ -11,23 +11,21 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::OFlags;
 use shorefast_image::store::Network;
 use shorefast_sys as sys;
-use sys::bounded_call;
 use sys::ring::Log;
 
-use crate::bring_up::{self, Destination, Released};
-use crate::error::{self, Error};
+use crate::bring_up;
+use crate::error::{self, Error, Obstacle};
 use crate::exit_policy::HealPolicy;
 use crate::kill_point::{self, Point};
-use crate::plan::ClientPlan;
 use crate::recipe::Recipe;
 use crate::reconcile::Covered;
 use crate::record::{Crash, Record, Replaces};
 use crate::records::Records;
+use crate::replace::Primary;
 use crate::wait_status::WaitStatus;
-use crate::{Host, Installation, answer, mount, plan, reconcile, recover, source_file, state, takeover, target_lock};
+use crate::{Installation, answer, plan, reconcile, recover, state, successor, takeover, target_lock};
 
 /// What a keeper held.
 #[derive(Debug)]
@@ -62,6 +60,10 @@ pub fn ended(records: &Records, id: &str, held: Held) -> Result<Next, Error> {
     kill_point::read(records.directory());
     let record = records.get(id).ok().flatten().or_else(|| recover::from_own_log(id));
     let status = status();
+    if let Some(record) = record.as_ref().filter(|record| record.replaced_by.is_some()) {
+        drained(records, record, held);
+        return Ok(Next::Nothing);
+    }
     let Some((record, policy)) = record.and_then(|record| Some((record.heal?, record)).map(|(policy, record)| (record, policy))) else {
         drop(held);
         return reconcile::ended(records, id).map(|()| Next::Nothing);
@@ -90,6 +92,15 @@ pub fn ended(records: &Records, id: &str, held: Held) -> Result<Next, Error> {
             Ok(Next::Again(pause(recent(&record, policy))))
         }
     }
+}
+
+/// Another client had its places. Whoever asked this one by path comes to that; what was open on it is lost, unless all of it was closed.
+fn drained(records: &Records, record: &Record, held: Held) {
+    if let Some(connection) = &held.connection {
+        let _ = answer::all_as_stale(connection.as_fd(), QUIET, Instant::now() + SWAP);
+    }
+    drop(held);
+    reconcile::clean_up(records, record);
 }
 
 /// How many crashes and failed attempts there were lately.
@@ -164,9 +175,19 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
     let mut plan = plan::again(&recipe)?;
     plan.timeout = old.heal.and_then(|policy| policy.deadline_seconds).map_or(plan.timeout, Duration::from_secs);
     let _only = target_lock::take(&host.run_dir, old.namespace, &old.target, Instant::now() + plan.timeout)?;
+    // It died while another one was being put in its places, and that went on.
+    if let Ok(Some(now)) = records.get(&old.id)
+        && now.replaced_by.is_some()
+    {
+        drained(records, &now, held);
+        return Ok(());
+    }
     // Those that share the host's processes have not ended with the first of them. Now: the new client's look like them.
-    reconcile::end_client(old);
-    let mut released = start_again(records, old, &plan, &host)?;
+    let has_ended = reconcile::end_client(old);
+    if !has_ended && plan.exclusive {
+        return Err(Error::CannotReplace { path: old.target.clone(), why: Obstacle::StillRuns });
+    }
+    let mut released = successor::start(records, old, &plan, &host)?.release(&plan)?;
     kill_point::pass(Point::SuccessorServes);
     let lock = records.lock(&old.id, Instant::now() + LOCK);
     if !is_in_place(records, old, &held) {
@@ -175,7 +196,7 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
     }
     let Some(replaces) = Replaces::of(old) else { return Err(Error::NoRecipe) };
     let deadline = Instant::now() + SWAP;
-    let mut replaced = takeover::carry_out(&replaces, &mut released.record, released.mounted.mount.as_fd(), deadline)?;
+    let mut replaced = takeover::carry_out(&replaces, &mut released.record, released.mounted.mount.as_fd(), deadline, Primary::AsOthers)?;
     if replaced.places.is_empty() {
         return match replaced.degraded.first() {
             // Tried again: what is in the way may go.
@@ -205,15 +226,6 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
     kill_point::pass(Point::PredecessorRemoved);
     successor.finish();
     Ok(())
-}
-
-/// A new client for the mount, which serves, and is seen by nobody yet.
-fn start_again<'a>(records: &'a Records, old: &Record, plan: &ClientPlan, host: &Host) -> Result<Released<'a>, Error> {
-    let until = Instant::now() + plan.timeout;
-    let source = plan.spec.source.as_ref().map(|source| bounded_call::open(&source.path, OFlags::PATH, until));
-    source_file::require(plan, source.as_ref(), until)?;
-    let serving = bring_up::client(plan, host, records, Destination::InPlaceOf(old), mount::prepare()?, source)?;
-    serving.release(plan)
 }
 
 /// Waits, or until the mount is gone or no longer wanted.

@@ -14,9 +14,15 @@ macro_rules! points {
                 &Self::ALL[..end.unwrap_or_default()]
             }
 
-            /// Those that only a mount in the place of another one passes.
+            /// Those that only a mount in the place of one whose client died passes.
             pub fn of_takeover() -> &'static [Point] {
-                &Self::ALL[Self::of_mount().len()..]
+                let (begin, end) = (Self::of_mount().len(), Self::ALL.iter().position(|point| *point == Point::UpgradePlanned));
+                &Self::ALL[begin..end.unwrap_or(begin)]
+            }
+
+            /// Those that only an upgrade passes.
+            pub fn of_upgrade() -> &'static [Point] {
+                &Self::ALL[Self::of_mount().len() + Self::of_takeover().len()..]
             }
 
             pub fn name(self) -> &'static str {
@@ -50,6 +56,14 @@ points! {
     /// Who waited for the old client has been told.
     Answered,
     PredecessorRemoved,
+    /// What would change is known, and the old client was asked what it shows.
+    UpgradePlanned,
+    /// The new client shows the same.
+    Compared,
+    /// What was written through the old client is with its server.
+    WrittenBack,
+    /// The old client is on record as one that only serves what is open.
+    PredecessorDrains,
 }
 
 /// The point, and how often it is passed before: a keeper's process has no environment, so it reads a file of the run directory.

@@ -6,6 +6,8 @@
 pub mod purge;
 pub mod enter_host;
 pub mod heal;
+pub mod upgrade;
+pub mod successor;
 pub mod mount;
 pub mod bring_up;
 pub mod start;
@@ -26,6 +28,7 @@ pub mod installation;
 pub mod images;
 pub mod reconcile;
 pub mod takeover;
+pub mod draining;
 pub mod services;
 pub mod recover;
 pub mod keeper;

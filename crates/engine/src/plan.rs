@@ -25,15 +25,15 @@ use crate::configuration::{self, Author, Configuration, Written};
 use crate::definition::{Daemon, Definition, Namespace, Services, SourceWrites};
 use crate::error::Error;
 use crate::exit_policy::{self, HealPolicy, OnExit};
-use crate::host_helper;
+use crate::host_helper::{self, Helper};
 use crate::host_mount::HostPlan;
 use crate::mode::{self, Choice, Mode, Place};
 use crate::options::{self, Item};
 use crate::plan::command::{Values, expand};
 use crate::plan::files::{hand_over_files, host_files, provided_files};
 use crate::plan::needs::{needs, service_use};
-use crate::recipe::{Fingerprint, Recipe};
-use crate::request::{Author as RequestAuthor, Existing, Request, SecretFile};
+use crate::recipe::{self, Fingerprint, Recipe};
+use crate::request::{Author as RequestAuthor, ClientChoice, Existing, Request, SecretFile};
 use crate::secret;
 
 pub use files::HostFile;
@@ -139,6 +139,26 @@ pub fn again(recipe: &Recipe) -> Result<ClientPlan, Error> {
     Ok(plan)
 }
 
+/// The plan of an earlier mount by what its client's definition says now. Secrets are those of then: nobody gives them again.
+pub fn anew(recipe: &Recipe, configuration: &Configuration) -> Result<ClientPlan, Error> {
+    let client = match &recipe.request.client {
+        ClientChoice::File(file) => client::load(file, &configuration.images)?,
+        // Another client may be the first for its type by now: that would be another mount.
+        ClientChoice::Named(_) | ClientChoice::ByType => client::named(&recipe.client, configuration)?,
+    };
+    let called = recipe.request.mode.or(recipe.request.container.as_ref().map(|_| Mode::Exec));
+    let choice = match mode::choose(called, client.definition.mode, || Helper::Missing("helper".to_owned())) {
+        Choice { place: Place::Host, .. } => Choice { place: recipe.mode, why: "as it was before".to_owned() },
+        choice => choice,
+    };
+    // Its file was looked at when it was read.
+    let request = Request { secret_file: SecretFile::OfCaller, ..recipe.request.clone() };
+    let mut plan = through_client(&request, recipe.owner, client, choice)?;
+    recipe.restore_files(&mut plan.spec);
+    plan.recipe.request.secret_file = recipe.request.secret_file;
+    Ok(plan)
+}
+
 /// mount(8) takes secrets only on its command line, which is world-readable, or in files that its helpers know by name.
 fn by_host(request: &Request, why: String) -> Result<Plan, Error> {
     match request.secret {
@@ -235,7 +255,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
             .collect(),
     };
     let recipe = Recipe {
-        request: request.clone(),
+        request: recipe::from_anywhere(request.clone(), definition.source),
         client: name.clone(),
         definition: configuration::whole(&written),
         mode: choice.place,

@@ -18,12 +18,12 @@ use shorefast_sandbox::Spec;
 use shorefast_sandbox::spec::{Content, Hidden, Secret};
 use shorefast_sys as sys;
 
-use crate::definition::Layer;
+use crate::definition::{Layer, Source};
 use crate::difference::Difference;
 use crate::mode::Place;
 use crate::options;
 use crate::process::Process;
-use crate::request::{HelperFlag, Request};
+use crate::request::{ClientChoice, HelperFlag, Request};
 use crate::text;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -139,6 +139,17 @@ impl Recipe {
     /// Those of mount(2), such as `ro`.
     fn flag_bits(&self) -> u64 {
         options::parse(&self.request.options).map_or(0, |options| options.flags)
+    }
+}
+
+/// With absolute paths: it may be planned again in another working directory.
+pub fn from_anywhere(request: Request, source: Source) -> Request {
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    Request {
+        source: if source == Source::Path { absolute(request.source.into()).into() } else { request.source },
+        target: absolute(request.target),
+        client: if let ClientChoice::File(file) = request.client { ClientChoice::File(absolute(file)) } else { request.client },
+        ..request
     }
 }
 

@@ -45,7 +45,7 @@ pub fn all(records: &Records, images: &Store) -> Result<Report, Error> {
         let over = match look.at(record).map(|standing| standing.state) {
             None => true,
             Some(State::Dead) => !record.keep_dead,
-            Some(State::Serving | State::Detached | State::Healing | State::Failed) => false,
+            Some(State::Serving | State::Detached | State::Draining | State::Healing | State::Failed) => false,
         };
         if over {
             let list = if clean_up(records, record) { &mut report.ended } else { &mut report.dead };

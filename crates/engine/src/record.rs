@@ -57,6 +57,9 @@ pub struct Record {
     /// The id of the mount that was first asked for, whose place this one took when its client died or was replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
+    /// The id of the mount that took its place while its client served. That goes on with what is open on it, and ends with the last of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<String>,
     /// The id of the dead mount that this one covers, where it could not be taken off (before Linux 6.5): it goes with this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covers: Option<String>,

@@ -15,7 +15,7 @@ mod find;
 mod opening;
 mod outcome;
 
-pub use outcome::{Degraded, Old, Step};
+pub use outcome::{Degraded, Old, Primary, Step};
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
@@ -56,7 +56,13 @@ pub struct Waiting {
 ///
 /// A container that begins while this runs may copy the old mount after its namespace was looked at. So this looks again until it finds
 /// nothing, and a caller looks once more after the old connection was answered.
-pub fn everywhere(old: &Old, new: BorrowedFd<'_>, deadline: Instant, mut pass: impl FnMut(Step)) -> Result<Replaced, Error> {
+pub fn everywhere(
+    old: &Old,
+    new: BorrowedFd<'_>,
+    deadline: Instant,
+    primary: Primary,
+    mut pass: impl FnMut(Step),
+) -> Result<Replaced, Error> {
     let failed = |source| Error::Namespace { path: "/proc/self/ns/mnt".into(), source };
     let base = Base::here().map_err(failed)?;
     let mut work = swap::Work::new(&base, new, deadline).map_err(failed)?;
@@ -69,7 +75,10 @@ pub fn everywhere(old: &Old, new: BorrowedFd<'_>, deadline: Instant, mut pass: i
         let found = find::places(&base, &Old { before, ..*old }, work.identity(), deadline).map_err(failed)?;
         pass(Step::Found);
         work.is_attached_in(found.new);
-        let todo: Vec<_> = found.places.into_iter().filter(|place| !left_alone.contains(&place.key())).collect();
+        let mut todo: Vec<_> = found.places.into_iter().filter(|place| !left_alone.contains(&place.key())).collect();
+        // Nothing is to be done elsewhere before that is.
+        let comes_first = primary == Primary::Required && replaced.primary.is_none();
+        todo.retain(|place| !comes_first || place.mount.identity == old.identity);
         if todo.is_empty() {
             break;
         }
@@ -84,7 +93,8 @@ pub fn everywhere(old: &Old, new: BorrowedFd<'_>, deadline: Instant, mut pass: i
                 give_up("there was no time left to replace it".to_owned());
                 continue;
             }
-            match swap::swap(&mut work, &place, &mut pass) {
+            let wanted = if is_primary { primary } else { Primary::AsOthers };
+            match swap::swap(&mut work, &place, wanted, &mut pass) {
                 Ok(swap::Outcome::Replaced(identity)) => {
                     replaced.primary = replaced.primary.or(is_primary.then_some(identity));
                     replaced.places.push((place.mount.identity, identity));

@@ -30,6 +30,8 @@ pub enum State {
     Failed,
     /// Served, but no longer at its target: unmounted lazily while in use.
     Detached,
+    /// Another client has its places; it goes on serving what is open on it, and ends with the last of it.
+    Draining,
 }
 
 /// A mount as it is now.
@@ -94,6 +96,7 @@ impl<'a> Look<'a> {
                 Some(_) => State::Failed,
                 None => State::Dead,
             },
+            (None, Some(init)) if init.is_alive() && record.replaced_by.is_some() => State::Draining,
             (None, Some(init)) if init.is_alive() => State::Detached,
             // Its keeper lives as long as the filesystem, even where it is not visible.
             (None, None) if is_alive(record.keeper) => State::Detached,

@@ -7,21 +7,28 @@ use std::time::{Duration, Instant};
 use shorefast_sys as sys;
 use sys::bounded_call;
 use sys::mount::Identity;
+use sys::unmount::How;
 
 use crate::error::Error;
 use crate::kill_point::{self, Point};
 use crate::record::{Record, Replaces};
 use crate::records::Records;
-use crate::replace::{self, Old, Replaced};
-use crate::state;
+use crate::replace::{self, Old, Primary, Replaced};
+use crate::{draining, state};
 
 /// For what a killed process has left to do: no server is asked but the new client.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Puts `mount` in the places of `old`. The record is changed accordingly, and not written.
-pub fn carry_out(old: &Replaces, record: &mut Record, mount: BorrowedFd<'_>, deadline: Instant) -> Result<Replaced, Error> {
+pub fn carry_out(
+    old: &Replaces,
+    record: &mut Record,
+    mount: BorrowedFd<'_>,
+    deadline: Instant,
+    primary: Primary,
+) -> Result<Replaced, Error> {
     let places = Old { identity: old.mount.into(), namespace: record.namespace, before: record.mount.unique.then_some(record.mount.id) };
-    let replaced = replace::everywhere(&places, mount, deadline, |_| kill_point::pass(Point::PlaceReplaced))?;
+    let replaced = replace::everywhere(&places, mount, deadline, primary, |_| kill_point::pass(Point::PlaceReplaced))?;
     record.replaces = None;
     note(record, &replaced);
     Ok(replaced)
@@ -37,15 +44,33 @@ pub fn finish(records: &Records, record: &Record) {
     let Some(replaces) = record.replaces else { return };
     let deadline = Instant::now() + PATIENCE;
     let mut record = record.clone();
+    uncover(records, &record, &replaces, deadline);
     let mount = state::in_its_namespace(&record, || open(&record, deadline)).flatten();
     let Some(mount) = mount else { return };
-    if carry_out(&replaces, &mut record, std::os::fd::AsFd::as_fd(&mount), deadline).is_ok() {
+    if carry_out(&replaces, &mut record, std::os::fd::AsFd::as_fd(&mount), deadline, Primary::AsOthers).is_ok() {
+        let is_it = |old: &Record| Identity::from(old.mount) == replaces.mount.into() && old.id != record.id;
+        let old = records.by_mount(replaces.mount.id, replaces.mount.unique).filter(is_it);
+        if let Some(old) = old.filter(|old| old.replaced_by.is_none() && old.init.is_some_and(|init| init.is_alive())) {
+            let _ = draining::begin(records, &old, &record.id);
+        }
         let _ = records.rewrite(&record);
     }
 }
 
-/// The mount itself, if it is the topmost at its place.
-fn open(record: &Record, deadline: Instant) -> Option<std::os::fd::OwnedFd> {
+/// The process may have died when the new mount was below the old one: nothing is left to do there but to take that off.
+fn uncover(records: &Records, record: &Record, replaces: &Replaces, deadline: Instant) {
+    let (old, new) = (Identity::from(replaces.mount), Identity::from(record.mount));
+    let is_below = || sys::mount::attachment_of(&old).ok().flatten().is_some_and(|found| found.parent == new.id);
+    let _lock = records.by_mount(old.id, old.unique).and_then(|old| records.lock(&old.id, deadline));
+    state::in_its_namespace(record, || {
+        if is_below() {
+            let _ = sys::unmount::unmount(&old, How::Detached, deadline, is_below);
+        }
+    });
+}
+
+/// The mount itself, if it is the topmost at its place. For a thread in its namespace.
+pub fn open(record: &Record, deadline: Instant) -> Option<std::os::fd::OwnedFd> {
     let identity = Identity::from(record.mount);
     let place = sys::mount::attachment_of(&identity).ok().flatten()?.place;
     let opened = bounded_call::open(&place, rustix::fs::OFlags::PATH | rustix::fs::OFlags::NOFOLLOW, deadline);

@@ -9,6 +9,7 @@ use shorefast_sys as sys;
 use sys::ring::Log;
 use sys::unmount::{How, Outcome};
 
+use crate::draining;
 use crate::error::{Diagnostics, Error};
 use crate::find;
 use crate::last_words;
@@ -63,6 +64,9 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
         wait_for_takeover(records, &record);
         let way = unmount_one(records, target, &record, manner, end)?;
         if !has_successor(records, target, &record) || Instant::now() >= end {
+            if manner == Manner::Force {
+                end_predecessors(records, &record);
+            }
             return Ok(way);
         }
         done = Some(way);
@@ -79,10 +83,19 @@ fn wait_for_takeover(records: &Records, record: &Record) {
     }
 }
 
-/// Whether its client died, and a new one had taken over before it was unmounted: then that one is meant.
+/// Those that still served what was open on them.
+fn end_predecessors(records: &Records, record: &Record) {
+    let is_one = |other: &Record| other.replaced_by.is_some() && other.lineage() == record.lineage();
+    let all = if record.first.is_some() { records.all().unwrap_or_default() } else { Vec::new() };
+    for old in all.iter().filter(|other| is_one(other) && state::of(records, other) == Some(State::Draining)) {
+        reconcile::clean_up(records, old);
+    }
+}
+
+/// Whether its client died, or was upgraded, and a new one had taken over before it was unmounted: then that one is meant.
 fn has_successor(records: &Records, target: &Path, record: &Record) -> bool {
     let is_it = |other: Record| other.id != record.id && other.lineage() == record.lineage();
-    record.heal.is_some() && find::find(records, target).is_ok_and(is_it)
+    record.init.is_some() && find::find(records, target).is_ok_and(is_it)
 }
 
 fn unmount_one(records: &Records, target: &Path, record: &Record, manner: Manner, end: Instant) -> Result<Way, Error> {
@@ -110,7 +123,9 @@ fn unmount_one(records: &Records, target: &Path, record: &Record, manner: Manner
             Manner::Force => Way::Forced,
         },
     };
-    if manner != Manner::Lazy {
+    // Its client goes on with what is open on it, and is not waited for.
+    let drains = record.replaced_by.is_none() && draining::is_one(records, record);
+    if manner != Manner::Lazy && !drains {
         wait_for_client(records, record, manner, end)?;
         log.filter(|_| way == Way::Polite).map_or(Ok(()), |log| ended_well(&log, record))?;
     }

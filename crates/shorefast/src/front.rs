@@ -8,6 +8,7 @@ pub mod client_new;
 pub mod conformance;
 pub mod demo;
 pub mod doctor;
+pub mod upgrade;
 pub mod install;
 pub mod image;
 pub mod build;

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use shorefast_engine::error::Failure;
 use shorefast_engine::text::printable;
 use shorefast_engine::{Error, Kind, error};
 
@@ -30,6 +31,15 @@ pub fn print(text: &str) {
 pub fn failure(error: &Error) -> ExitCode {
     say(&text(error));
     ExitCode::from(exit_code(error.kind()))
+}
+
+/// The same for one that came from another process.
+pub fn failure_of_worker(failure: &Failure) -> ExitCode {
+    let lines = failure.refused.iter().map(|line| format!("\n  broker: {line}"));
+    let lines: String = lines.chain(failure.helper.iter().map(|line| format!("\n  helper: {line}"))).collect();
+    let hint = failure.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    say(&format!("shorefast: {}{lines}{hint}", failure.message));
+    ExitCode::from(exit_code(failure.kind))
 }
 
 /// For callers of a client's helper: the client's output and exit code, as if it were installed. Where the failure is ours, the message

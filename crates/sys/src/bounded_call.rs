@@ -18,8 +18,8 @@ mod run;
 mod starved;
 
 pub use each::Answer;
-pub use filesystem::{Directory, attach, attach_beneath, begin_to_attach, can_be_entered, create, filesystem_of, hold, identify};
-pub use filesystem::{identify_from, look_at, mount, unmount};
+pub use filesystem::{Directory, attach, attach_beneath, begin_to_attach, begin_to_write_back, can_be_entered, create, filesystem_of};
+pub use filesystem::{hold, identify, identify_from, look_at, mount, size_of, taste, unmount};
 pub use list::{Listed, list, list_root};
 pub use namespaces::{mounts_of_processes, mounts_of_threads};
 pub use open::{OpenRequest, open, open_below, open_below_with, open_both, open_several};

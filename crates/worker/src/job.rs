@@ -10,6 +10,7 @@ use shorefast_engine::list::{Listed, Listing};
 use shorefast_engine::publish::{Below, Wanted};
 use shorefast_engine::record::Record;
 use shorefast_engine::unmount::{Manner, Way};
+use shorefast_engine::upgrade::Upgraded;
 use shorefast_engine::usage::Usage;
 use shorefast_engine::{Installation, Request, text};
 
@@ -94,6 +95,14 @@ pub enum Operation {
     },
     /// The same where the volume is mounted: its root is the only descriptor.
     InBase(Task),
+    /// A new client for a live mount, if its image or its definition is another one today.
+    Upgrade {
+        /// Its place, or its id.
+        #[serde(with = "text")]
+        target: PathBuf,
+        /// For whoever has locks on it.
+        wait: Duration,
+    },
     List,
     Inspect {
         #[serde(with = "text")]
@@ -131,6 +140,7 @@ impl Operation {
             Self::Check(_) => "check",
             Self::IsUsed { .. } => "is-used",
             Self::Unmount { .. } => "unmount",
+            Self::Upgrade { .. } => "upgrade",
             Self::List => "list",
             Self::Inspect { .. } => "inspect",
         }
@@ -155,6 +165,7 @@ pub enum Answer {
     /// `None`: there is none, or no longer.
     Volume(Option<Note>),
     IsUsed(bool),
+    Upgraded(Box<Upgraded>),
     Listed(Listing),
     Inspected(Box<Listed>),
 }

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use shorefast_broker::policy::Owner;
 use shorefast_engine::error::Failure;
@@ -12,7 +14,9 @@ use shorefast_engine::mount::Mounter;
 use shorefast_engine::plan::{self, Context, Plan};
 use shorefast_engine::publish::Made;
 use shorefast_engine::records::Records;
-use shorefast_engine::{Error, Installation, Request, elsewhere, existing, list, options, publish, refresh, unmount, unserved, usage};
+use shorefast_engine::{
+    Error, Installation, Request, elsewhere, existing, list, options, publish, refresh, unmount, unserved, upgrade, usage,
+};
 use shorefast_image::Silent;
 use shorefast_sandbox::cgroup;
 
@@ -25,7 +29,9 @@ pub fn run() -> u8 {
     let Ok((socket, job, secrets)) = take_job() else { return 2 };
     let answer = || u8::from(wire::send(&socket, &perform(&job, &secrets), &[]).is_err());
     match (&job.operation, job.cgroups) {
-        (Operation::Mount(_) | Operation::MountBelow { .. } | Operation::Base { .. }, Cgroups::Own) => cgroup::run_outside_callers(answer),
+        (Operation::Mount(_) | Operation::MountBelow { .. } | Operation::Base { .. } | Operation::Upgrade { .. }, Cgroups::Own) => {
+            cgroup::run_outside_callers(answer)
+        }
         _ => answer(),
     }
 }
@@ -84,6 +90,7 @@ fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result
             mount(&request, &job.installation, warnings).map(drop)
         })?,
         Operation::InBase(task) => base::in_second_worker(task, secrets)?,
+        Operation::Upgrade { target, wait } => upgrade(&records, &job.installation, target, *wait, warnings)?,
         Operation::List => list::all(&records).map(Answer::Listed)?,
         Operation::Inspect { target } => list::one(&records, target).map(|listed| Answer::Inspected(Box::new(listed)))?,
     })
@@ -94,6 +101,19 @@ fn mount(request: &Request, installation: &Installation, warnings: &mut Vec<Fail
     let plan = plan(request, installation, warnings)?;
     let record = mounter.mount(&plan, &installation.host(Arc::new(Silent)))?;
     Ok(Answer::Mounted(record.map(Box::new)))
+}
+
+fn upgrade(
+    records: &Records,
+    installation: &Installation,
+    target: &Path,
+    wait: Duration,
+    warnings: &mut Vec<Failure>,
+) -> Result<Answer, Error> {
+    let configuration = installation.configuration()?;
+    warnings.extend(configuration.problems.iter().map(Failure::from));
+    let upgraded = upgrade::carry_out(records, &installation.host(Arc::new(Silent)), &configuration, target, wait)?;
+    Ok(Answer::Upgraded(Box::new(upgraded)))
 }
 
 fn check(request: &Request, installation: &Installation, warnings: &mut Vec<Failure>) -> Result<Checked, Error> {

@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 use std::io::{Error as IoError, ErrorKind};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use shorefast::report::exit_code;
 use shorefast_engine::Error as E;
-use shorefast_engine::error::{Awaited, Diagnostics, Looked};
+use shorefast_engine::error::{Awaited, Diagnostics, Looked, Obstacle};
 use shorefast_engine::wait_status::WaitStatus;
 use shorefast_image::Error as I;
 use shorefast_image::registry::Error as R;
@@ -82,6 +83,7 @@ fn mounting() -> Vec<Row> {
     };
     let said = Diagnostics::default;
     let (client, path) = (|| "CLIENT".to_owned(), || "/PATH".into());
+    let cannot = |why, cause| row(E::CannotReplace { path: path(), why }, cause);
     let late = |waiting_for| E::Deadline { seconds: 60, waiting_for, said: said() };
     vec![
         row(E::NotRoot, "the caller is not root; the client never is"),
@@ -167,6 +169,30 @@ fn mounting() -> Vec<Row> {
         row(E::Keeper(call(Errno::NOMEM)), "no process can be started"),
         row(E::NotReplaced { why: "WHY".into() }, "the mount is covered, or its namespace cannot be entered"),
         row(E::NoRecipe, "its keeper was killed, and then its client"),
+        cannot(Obstacle::NoClient, "`upgrade` of a filesystem that the kernel serves"),
+        cannot(Obstacle::Healing, "`upgrade` of a mount whose client has just died"),
+        cannot(Obstacle::Dead, "`upgrade` of a mount whose client has died, and was given up"),
+        cannot(Obstacle::Unmounted, "`upgrade` of a mount that was unmounted while it is used, or is just being unmounted"),
+        cannot(Obstacle::Drains, "`upgrade` of an old client, by its id"),
+        cannot(Obstacle::InHand { pid: 1 }, "another call is mounting, healing or upgrading there now"),
+        cannot(Obstacle::Exclusive { client: client() }, "`upgrade` of a client with a state of its own"),
+        cannot(Obstacle::StillRuns, "a crash of such a client, of which processes wait for their server"),
+        cannot(Obstacle::Locked { holders: vec!["pid 1 (NAME)".into()] }, "a program has locks (flock, fcntl) on files of the mount"),
+        cannot(
+            Obstacle::SecretGone { inside: "/PATH".into() },
+            "the definition has another place for the secret, and that came through a pipe",
+        ),
+        cannot(Obstacle::ShowsItself, "such as a bindfs over its own source: the new client would serve what the old one does"),
+        cannot(Obstacle::Silent { within: Duration::from_secs(5) }, "the client hangs, or its server does"),
+        cannot(Obstacle::NotWrittenBack { within: Duration::from_secs(30) }, "the server does not take what was written"),
+        cannot(
+            Obstacle::Differs { what: "WHAT".into() },
+            "the new image or definition serves something else, or cannot read what the old one reads",
+        ),
+        cannot(
+            Obstacle::NotReplaceable { why: "REASON".into() },
+            "something is mounted on it that cannot be carried over, or Linux is older than 6.5",
+        ),
         row(E::Record { path: path(), source: IoError::from_raw_os_error(28) }, "/run/shorefast is full, or read-only"),
         row(E::Already { path: path(), differs: Vec::new() }, "a mount of ours is there already"),
         row(E::NotOurs { path: path() }, "nothing is mounted there, or not by Shorefast"),

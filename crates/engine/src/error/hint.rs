@@ -118,6 +118,7 @@ impl Error {
                 "`shorefast inspect` shows what is mounted there; `shorefast umount` ends it; --over mounts on top of it"
             }
             Self::NoRecipe => "unmount it and mount it again",
+            Self::CannotReplace { why, .. } => why.hint()?,
             Self::NotOurs { .. } => "`shorefast list` shows ours; for others there is umount(8)",
             Self::Unmount { source, .. } if source.raw_os_error() == Some(libc::EBUSY) => {
                 "something uses it (fuser -vm shows what); --lazy detaches it now, --force also cuts the users off"

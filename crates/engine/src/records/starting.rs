@@ -11,7 +11,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use shorefast_image::Digest;
 use shorefast_sandbox::cleaner::members;
-use shorefast_sandbox::spec::Ids;
+use shorefast_sandbox::spec::{Ids, Processes};
 use shorefast_sys as sys;
 use sys::claim::Claim;
 
@@ -100,13 +100,15 @@ impl Starting {
 impl Records {
     /// Takes a free id, and with it ids of the host that no other sandbox has.
     pub fn begin(&self, digest: Option<&Digest>, mount: Option<&Underway>, deadline: Instant) -> Result<Begun<'_>, Error> {
-        self.begin_like(None, digest, mount, deadline)
+        self.begin_like(None, Processes::Own, digest, mount, deadline)
     }
 
-    /// The same with the ids of the host that another mount had, if they are free: a client that follows another finds its files its own.
+    /// The same with the ids of the host that another mount had, if nobody else has them: a client that follows another finds its files its
+    /// own. One that still serves what is open has them at the same time, unless they see each other's processes.
     pub fn begin_like(
         &self,
         before: Option<&Record>,
+        processes: Processes,
         digest: Option<&Digest>,
         mount: Option<&Underway>,
         deadline: Instant,
@@ -126,7 +128,10 @@ impl Records {
                 return Err(self.error(io::Error::new(ErrorKind::TimedOut, "no free id was found in time")));
             }
             // A host's first process may take its time to reap what has ended there.
-            let is_taken = if Some(slot) == before { members::is_anybody_alive } else { members::is_anybody };
+            let is_taken = |ids| match Some(slot) == before {
+                true => members::is_anybody_alive(ids, &self.sandboxes_of(slot, processes)),
+                false => members::is_anybody(ids),
+            };
             if let Some(begun) = self.begin_in(slot, nonce, &starting, deadline, is_taken).map_err(|error| self.error(error))? {
                 return Ok(begun);
             }
@@ -141,10 +146,10 @@ impl Records {
         nonce: u64,
         starting: &Starting,
         deadline: Instant,
-        is_taken: fn(Ids) -> bool,
+        is_taken: impl Fn(Ids) -> bool,
     ) -> io::Result<Option<Begun<'_>>> {
         let (id, ids) = (format!("m{slot:04x}-{nonce:012x}"), Ids::of_slot(slot));
-        if self.is_unfinished(&id) {
+        if self.starting(&id).exists() {
             return Ok(None);
         }
         // Another run directory may be about to take it. Where the kernel has no keys for us, the look below has to do.
@@ -169,6 +174,17 @@ impl Records {
         Ok(Some(Begun { records: self, ids, digest: starting.digest, id, log, indexed, done: false, _claim: claim }))
     }
 
+    /// Sandboxes of mounts with the ids of this slot. Another one may have the same if none of them sees the processes of the others: who
+    /// shares the host's is killed by its ids.
+    fn sandboxes_of(&self, slot: u16, processes: Processes) -> Vec<u64> {
+        let prefix = format!("m{slot:04x}-");
+        let names = self.names(self.directory()).unwrap_or_default();
+        let ids = names.iter().filter_map(|name| name.strip_suffix(".json")).filter(|id| id.starts_with(&prefix));
+        let records = ids.filter_map(|id| self.get(id).ok().flatten());
+        let apart = |record: &Record| processes == Processes::Own && !record.host_processes;
+        records.filter(apart).filter_map(|record| record.sandbox).collect()
+    }
+
     /// Whether a mount is in progress.
     pub fn is_anything_being_made(&self) -> Result<bool, Error> {
         Ok(self.unfinished()?.iter().any(|(_, starting)| starting.as_ref().is_some_and(Starting::is_being_made)))
@@ -188,7 +204,14 @@ impl Records {
 
     /// Whether the mount is in progress, or was never completed.
     pub fn is_unfinished(&self, id: &str) -> bool {
-        self.starting(id).exists()
+        match fs::read(self.starting(id)) {
+            Err(error) => error.kind() != ErrorKind::NotFound,
+            // Another mount may be about to have the same slot.
+            Ok(bytes) => {
+                let starting: Option<Starting> = serde_json::from_slice(&bytes).ok();
+                starting.and_then(|starting| starting.id).is_none_or(|other| other == id)
+            }
+        }
     }
 
     /// Mounts in progress, each with its future id and its launching process.

@@ -17,6 +17,15 @@ pub struct Old {
     pub before: Option<u64>,
 }
 
+/// What is to be done if the place of the record cannot be replaced, or not without a rest of the old mount below the new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Primary {
+    /// The old client is dead: whatever is possible.
+    AsOthers,
+    /// The old client serves: nothing at all.
+    Required,
+}
+
 /// A place that is not as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Degraded {

@@ -13,7 +13,7 @@ use sys::{Error, Result};
 
 use crate::replace::find::Place;
 use crate::replace::groups::{self, Groups};
-use crate::replace::outcome::{Degraded, Step};
+use crate::replace::outcome::{Degraded, Primary, Step};
 use crate::replace::source::{Source, set_attributes};
 use crate::replace::{nested, opening};
 
@@ -77,7 +77,7 @@ impl<'a> Work<'a> {
     }
 }
 
-pub(crate) fn swap(work: &mut Work<'_>, place: &Place, pass: &mut impl FnMut(Step)) -> Result<Outcome> {
+pub(crate) fn swap(work: &mut Work<'_>, place: &Place, primary: Primary, pass: &mut impl FnMut(Step)) -> Result<Outcome> {
     if let Some(why) = nested::obstacle(place) {
         return Ok(Outcome::Degraded(why));
     }
@@ -123,6 +123,11 @@ pub(crate) fn swap(work: &mut Work<'_>, place: &Place, pass: &mut impl FnMut(Ste
             copy.is_attached(work, place);
         }
         Beneath::CameByItself => return take_off(work, place, copy, top, pass),
+        Beneath::Impossible if primary == Primary::Required => {
+            return Ok(Outcome::Degraded(
+                "it is locked, or Linux is older than 6.5: the old mount would stay below the new one".to_owned(),
+            ));
+        }
         Beneath::Impossible if prepared.is_empty() => return cover(work, place, copy, top, pass),
         Beneath::Impossible => {
             let point = nested::direct(place).map(|row| row.point.display().to_string()).collect::<Vec<_>>().join(", ");

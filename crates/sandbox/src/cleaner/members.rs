@@ -41,13 +41,19 @@ pub fn is_anybody(ids: Ids) -> bool {
     users.into_iter().any(|user| rustix::process::getpriority_user(rustix::process::Uid::from_raw(user)).is_ok())
 }
 
-/// The same without those that have ended, and that nobody has reaped yet.
-pub fn is_anybody_alive(ids: Ids) -> bool {
-    let is_alive = |pid: Pid| {
+/// The same without those that have ended, and that nobody has reaped yet, and without the members of sandboxes with these mount namespaces.
+pub fn is_anybody_alive(ids: Ids, but: &[u64]) -> bool {
+    if !is_anybody(ids) {
+        return false;
+    }
+    let is_one = |pid: &Pid| {
         let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
         belongs(&status, ids) && !status.lines().any(|line| line.starts_with("State:\tZ"))
     };
-    is_anybody(ids) && ProcessScan::start().any(is_alive)
+    let found: Vec<_> = ProcessScan::start().filter(is_one).collect();
+    // Whoever does not show its namespace may be in any.
+    let is_other = |mounts: Answer<u64>| mounts.known().is_none_or(|mounts| !but.contains(&mounts));
+    sys::bounded_call::namespaces_of(&found, "mnt", Instant::now() + FOR_LOOK).into_iter().any(is_other)
 }
 
 /// The sandbox whose first process this is. Its uid proves it: no other process can have that, so its descriptors are ours. The process name

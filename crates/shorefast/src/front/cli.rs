@@ -26,6 +26,7 @@ use crate::front::places::{self, Places};
 use crate::front::serve::{self, ServeArguments};
 use crate::front::show;
 use crate::front::spelling::Problem;
+use crate::front::upgrade::{self, UpgradeArguments};
 use crate::report;
 use crate::report::print;
 
@@ -48,6 +49,9 @@ enum Command {
     /// Unmount, end the client, and leave nothing behind
     #[command(after_long_help = examples::OF_UMOUNT)]
     Umount(UmountArguments),
+    /// Give live mounts the clients of today: image and definition as they are now; nobody who uses them notices
+    #[command(after_long_help = examples::OF_UPGRADE)]
+    Upgrade(UpgradeArguments),
     /// Show all mounts; never waits for a server
     #[command(after_long_help = examples::OF_LIST)]
     List {
@@ -172,6 +176,10 @@ fn run_other(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
         Command::Serve(arguments) => return serve::run(arguments, &cli.places),
         Command::Doctor(arguments) => return Ok(doctor::run(arguments, &cli.places)),
         Command::Completions { shell } => return Ok(completions(&shell)),
+        Command::Upgrade(arguments) => {
+            require_root()?;
+            return upgrade::run(&arguments, &cli.places, &records);
+        }
         Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
         Command::List { json } => print(&show::list(&records, json).map_err(needs_root)?),
         Command::Inspect { json, target } => print(&show::inspect(&records, &target, json).map_err(needs_root)?),

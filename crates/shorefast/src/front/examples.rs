@@ -20,6 +20,14 @@ Examples:
   Unmount although a program still uses it; what that has open works until it ends
     shorefast umount --lazy /mnt";
 
+pub const OF_UPGRADE: &str = "\
+Examples:
+  Get the newest image of a client, and let all its mounts have it
+    shorefast image pull 'packages:debian/trixie?sshfs'
+    shorefast upgrade --client sshfs
+  Show what would change, and do nothing
+    shorefast upgrade --all --dry-run";
+
 pub const OF_LIST: &str = "\
 Examples:
   Which mounts do not work?

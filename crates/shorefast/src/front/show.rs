@@ -101,6 +101,7 @@ pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, E
         "on_exit": record.on_exit().name(),
         "crashes": record.crashes.iter().map(crash).collect::<Vec<_>>(),
         "degraded": record.degraded,
+        "replaced_by": record.replaced_by,
         "log": text::escape(records.log(&record.id).as_os_str().as_bytes()),
     });
     if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
@@ -182,6 +183,7 @@ fn in_words(standing: &Standing) -> String {
         State::Healing => "healing",
         State::Failed => "failed",
         State::Detached => "detached",
+        State::Draining => "draining",
     };
     let covered = if standing.covered { ",covered" } else { "" };
     let elsewhere = standing.elsewhere.map(|namespace| format!(",mnt:[{namespace}]")).unwrap_or_default();

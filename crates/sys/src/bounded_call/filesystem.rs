@@ -110,6 +110,45 @@ pub fn filesystem_of(file: BorrowedFd<'_>, deadline: Instant) -> Bounded<u32> {
     run(|| "fstatfs()".to_owned(), &[file], deadline, ask)
 }
 
+/// How many bytes the filesystem has, as it says itself; also of an O_PATH descriptor.
+pub fn size_of(file: BorrowedFd<'_>, deadline: Instant) -> Bounded<u64> {
+    let file = file.as_raw_fd();
+    let ask = move || {
+        // SAFETY: the child has this number open in its own table until it ends.
+        let found = rustix::fs::fstatvfs(unsafe { BorrowedFd::borrow_raw(file) })?;
+        Ok(found.f_blocks.saturating_mul(found.f_frsize))
+    };
+    run(|| "fstatvfs()".to_owned(), &[file], deadline, ask)
+}
+
+/// Reads the beginning of a regular file, and gives the number of bytes. No link is followed.
+pub fn taste(directory: BorrowedFd<'_>, name: &CStr, deadline: Instant) -> Bounded<usize> {
+    let text = format!("read({name:?})");
+    let (directory, name) = (directory.as_raw_fd(), name.to_owned());
+    let ask = move || {
+        // SAFETY: the child has this number open in its own table until it ends.
+        let directory = unsafe { BorrowedFd::borrow_raw(directory) };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory, name.as_c_str(), flags, Mode::empty())?;
+        let mut bytes = [0u8; 4096];
+        rustix::io::read(&file, &mut bytes)
+    };
+    run(|| text, &[directory], deadline, ask)
+}
+
+/// Begins to write back everything that was written to the filesystem of this directory (syncfs(2)).
+pub fn begin_to_write_back(directory: BorrowedFd<'_>) -> Result<Pending<()>> {
+    let directory = directory.as_raw_fd();
+    let ask = move || {
+        // SAFETY: the child has this number open in its own table until it ends.
+        let directory = unsafe { BorrowedFd::borrow_raw(directory) };
+        // An O_PATH descriptor will not do.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::syncfs(rustix::fs::openat(directory, c".", flags, Mode::empty())?)
+    };
+    send(Descriptors::Only(&[directory]), ask)
+}
+
 /// Asks for the attributes of a mount's root, bypassing caches. The child holds the mount and no other descriptor of
 /// ours: no listener, no control socket, no FUSE device. So when the serving process ends, the FUSE connection closes
 /// and the child ends, too.
