@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use shorefast_engine::answer;
-use shorefast_engine::replace::{self, Old, Step};
+use shorefast_engine::replace::{self, Old, Primary, Step};
 use shorefast_sys::mount::Identity;
 use shorefast_tests::{Host, Root, mountinfo, wait};
 
@@ -193,14 +193,15 @@ pub(crate) fn replacing_process() {
     let begun = Instant::now();
     let in_time = begun + Duration::from_secs(20);
     let mut pass = pass;
-    let mut replaced = replace::everywhere(&old, new.as_fd(), in_time, &mut pass).expect("it can begin");
+    let mut replaced = replace::everywhere(&old, new.as_fd(), in_time, Primary::AsOthers, &mut pass).expect("it can begin");
     let microseconds = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
     // Without open files the superblock ends with its last user, and so does this: nobody has to be quiet.
     let quiet = Duration::from_secs(3);
     let answered = answer::all_as_stale(connection.as_fd(), quiet, Instant::now() + Duration::from_secs(20)).expect("it can be answered");
     replaced.settle(Instant::now() + Duration::from_secs(5));
     // What has begun meanwhile.
-    let more = replace::everywhere(&old, new.as_fd(), Instant::now() + Duration::from_secs(20), &mut pass).expect("it can begin");
+    let more = replace::everywhere(&old, new.as_fd(), Instant::now() + Duration::from_secs(20), Primary::AsOthers, &mut pass)
+        .expect("it can begin");
     let known: Vec<_> = replaced.degraded.clone();
     replaced.degraded.extend(more.degraded.into_iter().filter(|one| !known.contains(one)));
     let report = Report {
