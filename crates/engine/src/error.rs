@@ -130,8 +130,6 @@ pub enum Error {
     Keeper(#[source] sys::Error),
     #[error("what is needed to start the client again is lost: its keeper was killed")]
     NoRecipe,
-    #[error("the new client cannot take over: {why}")]
-    NotReplaced { why: String },
     #[error("cannot replace the client of {path:?}: {why}")]
     CannotReplace { path: PathBuf, why: Obstacle },
     #[error("cannot keep a record in {path:?}")]

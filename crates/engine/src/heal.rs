@@ -200,7 +200,10 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
     if replaced.places.is_empty() {
         return match replaced.degraded.first() {
             // Tried again: what is in the way may go.
-            Some(degraded) => Err(Error::NotReplaced { why: degraded.to_string() }),
+            Some(degraded) => {
+                let why = Obstacle::NotReplaceable { why: degraded.to_string() };
+                Err(Error::CannotReplace { path: old.target.clone(), why })
+            }
             // Unmounted meanwhile.
             None => reconcile::ended(records, &old.id),
         };

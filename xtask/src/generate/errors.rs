@@ -167,7 +167,6 @@ fn mounting() -> Vec<Row> {
             "a volume's directory below its base volume is gone, or leads elsewhere",
         ),
         row(E::Keeper(call(Errno::NOMEM)), "no process can be started"),
-        row(E::NotReplaced { why: "WHY".into() }, "the mount is covered, or its namespace cannot be entered"),
         row(E::NoRecipe, "its keeper was killed, and then its client"),
         cannot(Obstacle::NoClient, "`upgrade` of a filesystem that the kernel serves"),
         cannot(Obstacle::Healing, "`upgrade` of a mount whose client has just died"),

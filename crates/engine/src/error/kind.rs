@@ -81,7 +81,7 @@ impl Error {
             Self::Unmount { source, .. } => rustix::io::Errno::from_io_error(source).map_or(Kind::Failed, errno_kind),
             Self::Covered { .. } | Self::Underway { .. } | Self::Lingers { .. } | Self::OtherNamespace { .. } => Kind::Busy,
             Self::HostProc { .. } | Self::HostOutOfReach { .. } | Self::Record { .. } | Self::Keeper(_) | Self::Wait(_) => Kind::Internal,
-            Self::NoRecipe | Self::NotReplaced { .. } => Kind::Unavailable,
+            Self::NoRecipe => Kind::Unavailable,
             Self::CannotReplace { why, .. } => why.kind(),
             Self::Sandbox(_) | Self::Broker(_) => Kind::Failed,
         }
@@ -105,7 +105,7 @@ impl Error {
             Self::HostMount { .. } | Self::MountProgram { .. } => Step::Serve,
             Self::Helper { .. } | Self::NothingMounted { .. } | Self::NotServing { .. } | Self::ClientEnded { .. } => Step::Serve,
             Self::Deadline { .. } | Self::Service { .. } | Self::NoServices { .. } | Self::Wait(_) => Step::Serve,
-            Self::Attach { .. } | Self::NotReplaced { .. } | Self::CannotReplace { .. } => Step::Attach,
+            Self::Attach { .. } | Self::CannotReplace { .. } => Step::Attach,
             Self::Record { .. } | Self::Keeper(_) | Self::NoRecipe => Step::Record,
             Self::StillUsed { .. } | Self::Purge { .. } => Step::Unmount,
             Self::NotOurs { .. } | Self::Underway { .. } | Self::Unmount { .. } | Self::Covered { .. } => Step::Unmount,
