@@ -68,7 +68,7 @@ impl Operations {
             // The caller may be gone.
             let _ = answer.send(outcome);
             drop(worker);
-            workers.keep_spare();
+            workers.keep_spares();
         });
         let outcome = answered.await;
         drop(on_drop);

@@ -31,8 +31,13 @@ pub struct Workers {
     /// Killed, but not gone yet: the kernel may take its time.
     lingering: Mutex<Vec<Child>>,
     /// Started, and without a job: the next operation does not wait for a process to start.
-    spare: Mutex<Option<Idle>>,
+    spares: Mutex<Vec<Idle>>,
+    /// Held by whoever starts spares.
+    refilling: Mutex<()>,
 }
+
+/// Operations come in pairs: a volume is staged and published.
+const SPARES: usize = 2;
 
 /// A killed process is gone in milliseconds; one that answered, too.
 const TO_END: Duration = Duration::from_secs(2);
@@ -46,7 +51,14 @@ impl Workers {
     }
 
     pub fn of(program: File, installation: Installation) -> Self {
-        Self { program, installation, cgroups: Cgroups::default(), lingering: Mutex::default(), spare: Mutex::default() }
+        Self {
+            program,
+            installation,
+            cgroups: Cgroups::default(),
+            lingering: Mutex::default(),
+            spares: Mutex::default(),
+            refilling: Mutex::default(),
+        }
     }
 
     pub fn in_cgroups(self, cgroups: Cgroups) -> Self {
@@ -77,19 +89,22 @@ impl Workers {
         wire::send(&running.socket, job, secrets).map(|()| running)
     }
 
-    /// Starts the process for the next operation now. It ends when this process does.
-    pub fn keep_spare(&self) {
-        // Somebody is just doing it, or taking it.
-        let Ok(mut spare) = self.spare.try_lock() else { return };
-        if spare.is_none() {
+    /// Starts the processes for the next operations now. They end when this process does.
+    pub fn keep_spares(&self) {
+        // Somebody is just doing it.
+        let Ok(_only) = self.refilling.try_lock() else { return };
+        while self.spares.lock().is_ok_and(|spares| spares.len() < SPARES) {
             // Without one, the next operation starts its own, and says why it cannot.
-            *spare = self.start_idle().ok();
+            let Ok(idle) = self.start_idle() else { return };
+            let Ok(mut spares) = self.spares.lock() else { return };
+            spares.push(idle);
         }
     }
 
-    /// `None`: there is none, or it is just being started.
+    /// The oldest, which has got ready. `None`: there is none.
     fn take_spare(&self) -> Option<Idle> {
-        self.spare.try_lock().ok()?.take()
+        let mut spares = self.spares.lock().ok()?;
+        (!spares.is_empty()).then(|| spares.remove(0))
     }
 
     fn start_idle(&self) -> io::Result<Idle> {
