@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use shorefast_serve::service::Served;
-use shorefast_serve::{Endpoint, Operations, Protocol};
+use shorefast_serve::{Ending, Endpoint, Operations, Protocol};
 use tokio::net::UnixStream;
 use tonic::Status;
 use tonic::body::Body;
@@ -30,9 +30,9 @@ fn registration_endpoint(socket: PathBuf, driver: &Arc<Driver>) -> Endpoint {
 struct Csi(Arc<Driver>);
 
 impl Protocol for Csi {
-    fn serve(&self, connection: UnixStream) -> Served {
+    fn serve(&self, connection: UnixStream, ending: Ending) -> Served {
         let driver = Arc::clone(&self.0);
-        Box::pin(grpc::serve(connection, move |request| Box::pin(route(Arc::clone(&driver), request))))
+        Box::pin(grpc::serve(connection, ending, move |request| Box::pin(route(Arc::clone(&driver), request))))
     }
 }
 
@@ -64,9 +64,9 @@ async fn route(driver: Arc<Driver>, request: Request<Incoming>) -> Response<Body
 struct Registration(Arc<Driver>);
 
 impl Protocol for Registration {
-    fn serve(&self, connection: UnixStream) -> Served {
+    fn serve(&self, connection: UnixStream, ending: Ending) -> Served {
         let driver = Arc::clone(&self.0);
-        Box::pin(grpc::serve(connection, move |request| Box::pin(register(Arc::clone(&driver), request))))
+        Box::pin(grpc::serve(connection, ending, move |request| Box::pin(register(Arc::clone(&driver), request))))
     }
 }
 

@@ -1,7 +1,7 @@
 //! gRPC on one connection: tonic's codec over hyper's HTTP/2, which answers to any authority.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Request, Response};
@@ -10,6 +10,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
+use shorefast_serve::Ending;
 use tokio::net::UnixStream;
 use tonic::Status;
 use tonic::body::Body;
@@ -25,16 +26,23 @@ const MESSAGE: usize = 1 << 20;
 
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-/// Until the connection ends. A request whose caller resets it is dropped.
-pub(crate) async fn serve(connection: UnixStream, answer: impl Fn(Request<Incoming>) -> Answering) {
+/// Until the connection ends, or the server: then with the answers to what was asked. A request whose caller resets it is dropped.
+pub(crate) async fn serve(connection: UnixStream, mut ending: Ending, answer: impl Fn(Request<Incoming>) -> Answering) {
     let service = service_fn(|request| {
         let answering = answer(request);
         async move { Ok::<_, Infallible>(answering.await) }
     });
     let mut server = http2::Builder::new(TokioExecutor::new());
     server.max_concurrent_streams(STREAMS);
+    let mut serving = pin!(server.serve_connection(TokioIo::new(Filtered::new(connection)), service));
     // An error is the caller's.
-    let _ = server.serve_connection(TokioIo::new(Filtered::new(connection)), service).await;
+    tokio::select! {
+        _ = serving.as_mut() => {}
+        () = ending.begun() => {
+            serving.as_mut().graceful_shutdown();
+            let _ = serving.await;
+        }
+    }
 }
 
 /// One message in, one out.

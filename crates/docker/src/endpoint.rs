@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shorefast_serve::service::Served;
-use shorefast_serve::{Endpoint, Operations, Protocol};
+use shorefast_serve::{Ending, Endpoint, Operations, Protocol};
 use tokio::net::UnixStream;
 
 use crate::plugin::{Plugin, Settings};
@@ -17,7 +17,8 @@ pub fn endpoint(settings: Settings, operations: Operations) -> Endpoint {
 struct Docker(Arc<Plugin>);
 
 impl Protocol for Docker {
-    fn serve(&self, connection: UnixStream) -> Served {
+    /// One request, and the connection is over.
+    fn serve(&self, connection: UnixStream, _: Ending) -> Served {
         let plugin = Arc::clone(&self.0);
         Box::pin(async move { http::serve(connection, |call| answer::to(Arc::clone(&plugin), call)).await })
     }

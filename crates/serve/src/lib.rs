@@ -13,4 +13,4 @@ pub mod error;
 pub use error::Error;
 pub use operations::Operations;
 pub use run::{Options, run};
-pub use service::{Endpoint, Protocol};
+pub use service::{Ending, Endpoint, Protocol};

@@ -25,6 +25,12 @@ struct Place {
     file: (u64, u64),
 }
 
+impl Bound {
+    pub fn is_systemds(&self) -> bool {
+        self.place.is_none()
+    }
+}
+
 /// Takes the socket that was passed under this name, or binds one at `path`.
 pub fn at(path: &Path, name: &str, passed: &mut Vec<Passed>) -> io::Result<Bound> {
     let listener = match passed.iter().position(|one| one.name == name) {

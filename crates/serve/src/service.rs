@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 
 pub struct Endpoint {
     /// Names the socket among those that systemd passes (`FileDescriptorName=`).
@@ -23,5 +24,17 @@ pub type Served = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Speaks on one accepted connection until that ends. Dropped: requests under way are cancelled.
 pub trait Protocol: Send + Sync {
-    fn serve(&self, connection: UnixStream) -> Served;
+    /// Who serves more than one request on a connection closes it when the server ends, after the answers that are owed.
+    fn serve(&self, connection: UnixStream, ending: Ending) -> Served;
+}
+
+/// That the server is about to end.
+#[derive(Clone, Debug)]
+pub struct Ending(pub(crate) watch::Receiver<bool>);
+
+impl Ending {
+    pub async fn begun(&mut self) {
+        // The sender lives as long as the server does.
+        let _ = self.0.wait_for(|ending| *ending).await;
+    }
 }

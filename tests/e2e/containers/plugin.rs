@@ -142,21 +142,12 @@ pub(crate) fn begin(path: &str, body: &str) -> UnixStream {
     connection
 }
 
-pub(crate) fn answer(connection: UnixStream) -> (u16, Value) {
-    try_answer(connection).expect("it answers")
-}
-
-/// `None`: the connection ended without a word.
-pub(crate) fn try_answer(mut connection: UnixStream) -> Option<(u16, Value)> {
+pub(crate) fn answer(mut connection: UnixStream) -> (u16, Value) {
     let mut answer = String::new();
-    match connection.read_to_string(&mut answer) {
-        Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => panic!("{error}"),
-        _ if answer.is_empty() => return None,
-        _ => {}
-    }
+    connection.read_to_string(&mut answer).expect("it answers");
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no status: {answer:?}"));
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    Some((status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer:?}"))))
+    (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer:?}")))
 }
 
 pub(crate) fn mountpoint(name: &str) -> PathBuf {
