@@ -18,6 +18,8 @@ mod requests;
 mod service;
 #[path = "csi/health.rs"]
 mod health;
+#[path = "csi/silence.rs"]
+mod silence;
 #[path = "csi/deploy.rs"]
 mod deploy;
 #[path = "csi/provisioning.rs"]

@@ -16,6 +16,7 @@ pub mod client_root;
 pub mod serve;
 pub mod mount_source;
 pub mod refresh;
+pub mod release;
 pub mod existing;
 pub mod usage;
 pub mod unserved;

@@ -49,6 +49,18 @@ impl Process {
         self.remains() && Pid::from_raw(self.pid).is_some_and(sys::process::has_memory)
     }
 
+    /// Alive, but SIGKILL is pending: it runs no more code in user space.
+    pub fn is_being_killed(&self) -> bool {
+        Self::has_sigkill(&std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default())
+    }
+
+    /// The same by /proc/PID/status.
+    pub fn has_sigkill(status: &str) -> bool {
+        const SIGKILL: u64 = 1 << (libc::SIGKILL - 1);
+        let masks = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
+        masks.map(str::trim).any(|mask| u64::from_str_radix(mask, 16).is_ok_and(|mask| mask & SIGKILL != 0))
+    }
+
     /// Alive, or exiting: the sandbox's pid 1 waits in its exit for all others of the pid namespace.
     pub fn remains(&self) -> bool {
         self.hold().is_some_and(|held| !sys::deadline::is_readable(held.as_fd(), Instant::now()).unwrap_or(true))

@@ -4,6 +4,7 @@
 
 pub mod run;
 pub mod http;
+mod silence;
 pub mod operations;
 pub mod metrics;
 pub mod listen;

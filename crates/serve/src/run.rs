@@ -17,6 +17,7 @@ use crate::http;
 use crate::listen::{self, Bound};
 use crate::operations::Operations;
 use crate::service::{Ending, Endpoint, Protocol};
+use crate::silence;
 
 #[derive(Debug)]
 pub struct Options {
@@ -54,12 +55,14 @@ pub fn run(options: Options) -> Result<(), Error> {
             let listener = TcpListener::bind(address).await.map_err(|source| Error::Address { address, source })?;
             tokio::spawn(http::serve(listener, options.operations.clone()));
         }
+        let watch = tokio::spawn(silence::watch(options.operations.clone()));
         let _ = sd_notify::notify(&[NotifyState::Ready]);
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
         let _ = sd_notify::notify(&[NotifyState::Stopping]);
+        watch.abort();
         // Nobody connects any more; who is connected gets the answers to what was asked, or is just being asked.
         let _ = end.send(true);
         drop(open);

@@ -9,6 +9,7 @@ pub mod mount_table;
 pub mod namespace;
 pub mod unmount;
 pub mod fuse;
+pub mod fuse_control;
 pub mod mount;
 pub mod bounded_call;
 pub mod one_shot;

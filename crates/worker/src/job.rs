@@ -103,6 +103,10 @@ pub enum Operation {
         /// For whoever has locks on it.
         wait: Duration,
     },
+    /// Ends clients that do not answer, and whose users are all being killed, after having watched them for so long.
+    Release {
+        patience: Duration,
+    },
     List,
     Inspect {
         #[serde(with = "text")]
@@ -141,6 +145,7 @@ impl Operation {
             Self::IsUsed { .. } => "is-used",
             Self::Unmount { .. } => "unmount",
             Self::Upgrade { .. } => "upgrade",
+            Self::Release { .. } => "release",
             Self::List => "list",
             Self::Inspect { .. } => "inspect",
         }
@@ -166,6 +171,8 @@ pub enum Answer {
     Volume(Option<Note>),
     IsUsed(bool),
     Upgraded(Box<Upgraded>),
+    /// How many clients were ended.
+    Released(usize),
     Listed(Listing),
     Inspected(Box<Listed>),
 }

@@ -72,6 +72,18 @@ fn by_user(status: &str) -> Option<Ids> {
     users.iter().all(|user| *user == users[0]).then_some(ids)
 }
 
+/// How many bytes its processes have read and written so far: one that does not answer, and gets no answer, moves none.
+pub fn moved(ids: Ids) -> u64 {
+    let directories = ProcessScan::start().map(sys::process_scan::directory);
+    let members = directories.filter(|process| fs::read_to_string(process.join("status")).is_ok_and(|status| belongs(&status, ids)));
+    members.map(|process| bytes(&fs::read_to_string(process.join("io")).unwrap_or_default())).fold(0, u64::wrapping_add)
+}
+
+fn bytes(io: &str) -> u64 {
+    let counts = io.lines().filter_map(|line| line.strip_prefix("rchar: ").or_else(|| line.strip_prefix("wchar: ")));
+    counts.filter_map(|count| count.parse::<u64>().ok()).sum()
+}
+
 /// Kills every process of a sandbox. Returns whether none is left.
 pub fn end_all(sandbox: &Sandbox) -> bool {
     let deadline = Instant::now() + PATIENCE;
@@ -191,7 +203,7 @@ fn serves(started: Answer<Start>) -> bool {
 }
 
 /// By its uid or, where the client is the host's root, by a group that no other process has.
-fn belongs(status: &str, ids: Ids) -> bool {
+pub fn belongs(status: &str, ids: Ids) -> bool {
     numbers(status, "Uid:").first().is_some_and(|uid| ids.contain(*uid)) || numbers(status, "Groups:").contains(&ids.mark())
 }
 
@@ -245,6 +257,12 @@ mod tests {
         for (status, expected) in rows {
             assert_eq!(belongs(&status, ids), expected, "{status}");
         }
+    }
+
+    #[test]
+    fn bytes_are_those_that_were_read_and_written() {
+        assert_eq!(bytes("rchar: 12\nwchar: 30\nsyscr: 5\nread_bytes: 7\n"), 42);
+        assert_eq!(bytes(""), 0);
     }
 
     #[test]

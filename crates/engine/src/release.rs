@@ -1,0 +1,110 @@
+//! Ends waits that nobody wants any more. In: how long to watch. Out: the mounts whose clients were ended.
+//!
+//! Who waits for a FUSE server that has taken the request cannot be killed: a container on a dead server does not end, nobody unmounts its volume,
+//! and so its client does not end either. That client is ended here, and its connection aborted, if for all of that time
+//! - its mount is a volume (it has a label), and requests wait;
+//! - none of its processes has read or written a byte, so neither it nor its server is merely slow;
+//! - nobody has the mount but the host itself, and processes that have been killed. One container that lives keeps all waiting, as without us.
+//!
+//! To the mount this is a crash of its client: it stays, and heals when the server is back ([`crate::heal`]).
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use shorefast_sandbox::cleaner::members;
+use shorefast_sandbox::spec::Ids;
+use shorefast_sys as sys;
+use sys::fuse_control::Connections;
+use sys::mountinfo::{self, Entry};
+use sys::process_scan::{self, ProcessScan};
+
+use crate::error::Error;
+use crate::process::Process;
+use crate::reconcile;
+use crate::record::{self, Record};
+use crate::records::Records;
+use crate::state;
+
+/// Most servers have answered something by then.
+const FIRST: Duration = Duration::from_millis(300);
+const PAUSE: Duration = Duration::from_secs(1);
+const LOCK: Duration = Duration::from_secs(2);
+
+pub fn unwanted(records: &Records, patience: Duration) -> Result<Vec<PathBuf>, Error> {
+    // Nothing here uses FUSE.
+    let Ok(connections) = Connections::open() else { return Ok(Vec::new()) };
+    let until = Instant::now() + patience;
+    let mut silent: Vec<_> = records.all()?.into_iter().filter_map(|record| Silent::of(record, &connections)).collect();
+    let mut pause = FIRST;
+    while !silent.is_empty() {
+        std::thread::sleep(pause);
+        silent.retain(|one| one.is_still(&connections));
+        if pause == FIRST || Instant::now() >= until {
+            let own = mountinfo::read().unwrap_or_default();
+            silent.retain(|one| !is_wanted(&one.record, one.ids, &own));
+        }
+        if Instant::now() >= until {
+            break;
+        }
+        pause = PAUSE;
+    }
+    Ok(silent.iter().filter(|one| end(records, &one.record)).map(|one| one.record.target.clone()).collect())
+}
+
+struct Silent {
+    record: Record,
+    ids: Ids,
+    moved: u64,
+}
+
+impl Silent {
+    fn of(record: Record, connections: &Connections) -> Option<Self> {
+        let ids = record::ids_of(&record.id).filter(|_| record.label.is_some() && record.init.is_some())?;
+        connections.waits(record.mount.minor).then(|| Self { moved: members::moved(ids), record, ids })
+    }
+
+    fn is_still(&self, connections: &Connections) -> bool {
+        connections.waits(self.record.mount.minor) && members::moved(self.ids) == self.moved
+    }
+}
+
+/// `own`: this namespace's mount table, in which every place is the host's. Processes are recognised by files of theirs that can always be read.
+fn is_wanted(record: &Record, ids: Ids, own: &[Entry]) -> bool {
+    let (known, places) = known(record, own);
+    ProcessScan::start().map(process_scan::directory).any(|process| {
+        let table = fs::read(process.join("mountinfo")).unwrap_or_default();
+        let uses = mountinfo::parse(&table).iter().any(|entry| is_use(record, entry, &known, &places));
+        let status = || fs::read_to_string(process.join("status")).unwrap_or_default();
+        uses && Some(status()).is_some_and(|status| !members::belongs(&status, ids) && !Process::has_sigkill(&status))
+    })
+}
+
+/// Ids and places of the mount and of all its copies on the host.
+fn known<'a>(record: &Record, own: &'a [Entry]) -> (HashSet<u64>, Vec<&'a Path>) {
+    let of_it = || own.iter().filter(|entry| is_same(record, entry));
+    (of_it().map(|entry| entry.id).collect(), of_it().map(|entry| entry.mount_point.as_path()).collect())
+}
+
+fn is_same(record: &Record, entry: &Entry) -> bool {
+    (entry.major, entry.minor) == (record.mount.major, record.mount.minor)
+}
+
+/// Services with a mount table of their own, and pods that see the host's, have the same places, perhaps below another directory.
+fn is_use(record: &Record, entry: &Entry, known: &HashSet<u64>, places: &[&Path]) -> bool {
+    let is_hosts = |place: &&Path| entry.mount_point.ends_with(place.strip_prefix("/").unwrap_or(place));
+    is_same(record, entry) && !known.contains(&entry.id) && !places.iter().any(is_hosts)
+}
+
+/// The client first: with its connection aborted it might end in order, and take the mount along.
+fn end(records: &Records, record: &Record) -> bool {
+    let lock = records.lock(&record.id, Instant::now() + LOCK);
+    let is_there = lock.is_some() && records.get(&record.id).is_ok_and(|now| now.is_some()) && !state::is_dead(records, record);
+    if !is_there {
+        return false;
+    }
+    reconcile::end_client(record);
+    let is_ours = state::ownership(records, record);
+    state::in_its_namespace(record, || sys::unmount::abort_fuse(&record.mount.into(), &is_ours).unwrap_or(false)).unwrap_or(false)
+}
