@@ -32,7 +32,8 @@ fn a_volume_whose_client_has_ended_is_inaccessible() {
     for kind in [7, 8] {
         assert!(can.capabilities.iter().any(|one| one.rpc.as_ref().is_some_and(|rpc| rpc.kind == kind)), "{kind}");
     }
-    let volume = Volume::bindfs("volume", &open_directory(&host));
+    // One that gets no other client: what is told of others is over in a moment.
+    let volume = Volume::bindfs("volume", &open_directory(&host)).with("mountOptions", "shorefast-on-exit=keep");
     assert_eq!(statuses(&kubelet, "volume"), [], "never mounted");
     kubelet.stage(&volume).expect("it can be staged");
     kubelet.publish(&volume, "pod", false).expect("it can be published");
