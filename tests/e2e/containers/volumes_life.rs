@@ -86,8 +86,10 @@ fn a_volume_is_counted_right_when_a_container_dies_with_whoever_held_it() {
             let removed = || try_docker(&["rm", "--force", "victim"]).code == Some(0);
             wait::until("Docker to be back", || removed().then_some(()));
         } else {
-            let new = processes(victim).into_iter().filter(|process| !before.contains(process));
-            new.for_each(|process| process.signal(Signal::KILL));
+            // A container has started before its first process executes what it is to run.
+            let new = || processes(victim).into_iter().filter(|process| !before.contains(process)).collect::<Vec<_>>();
+            let new = wait::until(victim, || Some(new()).filter(|new| !new.is_empty()));
+            new.into_iter().for_each(|process| process.signal(Signal::KILL));
             let running = || docker(&["inspect", "--format={{.State.Running}}", "victim"]);
             wait::until("Docker to notice", || (running() == "false").then_some(()));
             docker(&["rm", "--force", "victim"]);
