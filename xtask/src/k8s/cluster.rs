@@ -169,7 +169,13 @@ fn apiserver(home: &Path, programs: &Programs) -> Result<Server> {
     let mut command = Command::new(programs.path("kube-apiserver")?);
     command.args(["--etcd-servers=http://127.0.0.1:2379", "--insecure-port=0", "--secure-port=6443", "--bind-address=127.0.0.1"]);
     command.args(["--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24"]);
-    command.args(["--authorization-mode=Node,RBAC", "--allow-privileged=true", "--service-account-issuer=https://kubernetes.default.svc"]);
+    // Republishing and tokens for drivers: alpha in this version.
+    command.args([
+        "--feature-gates=CSIServiceAccountToken=true",
+        "--authorization-mode=Node,RBAC",
+        "--allow-privileged=true",
+        "--service-account-issuer=https://kubernetes.default.svc",
+    ]);
     command.arg(format!("--cert-dir={}", at("apiserver-pki"))).arg(format!("--token-auth-file={}", at("tokens.csv")));
     command.arg(format!("--service-account-key-file={}", at("accounts.key")));
     command.arg(format!("--service-account-signing-key-file={}", at("accounts.key")));

@@ -55,8 +55,11 @@ const CSI: &[Scenario] = &[
     ("CSI: the driver runs out of memory under running I/O", csi::restarts::out_of_memory),
     ("CSI: kubelet restarts under running I/O", csi::restarts::kubelet),
     ("CSI: containerd restarts under running I/O", csi::restarts::containerd),
+    ("CSI: clients are killed while pods work, and the pods go on", csi::healing::goes_on),
+    ("CSI: a service account's token reaches the client that asks for it", csi::republish::token),
     ("CSI: fifty pods at once", csi::crowd::many),
     ("CSI: pods on dead servers are gone within 30 s", csi::crowd::dead_servers),
+    ("CSI: a changed Secret reaches the clients of mounted volumes", csi::republish::changed_secret),
     ("CSI: deleting pods, claims and volumes leaves nothing", csi::crowd::nothing_left),
     ("CSI: removing the driver leaves nothing", csi::deploy::removal),
 ];

@@ -2,9 +2,11 @@
 
 pub(super) mod crowd;
 pub(super) mod deploy;
+pub(super) mod healing;
 pub(super) mod mistakes;
 pub(super) mod on_demand;
 mod provisioner;
+pub(super) mod republish;
 pub(super) mod restarts;
 pub(super) mod volumes;
 

@@ -17,7 +17,7 @@ use crate::k8s::node::Node;
 use crate::k8s::scenarios::deploy::wait_for_rollout;
 use crate::k8s::scenarios::upgrade::under_work;
 
-const WORKERS: [&str; 3] = ["ssh-worker", "gluster-worker", "bind-worker"];
+pub(super) const WORKERS: [&str; 3] = ["ssh-worker", "gluster-worker", "bind-worker"];
 
 /// The driver's process, which is on the host.
 fn driver() -> Option<Process> {
