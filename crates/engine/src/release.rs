@@ -72,29 +72,31 @@ impl Silent {
 
 /// `own`: this namespace's mount table, in which every place is the host's. Processes are recognised by files of theirs that can always be read.
 fn is_wanted(record: &Record, ids: Ids, own: &[Entry]) -> bool {
-    let (known, places) = known(record, own);
+    let device = (record.mount.major, record.mount.minor);
+    let (known, places) = known(device, own);
     ProcessScan::start().map(process_scan::directory).any(|process| {
         let table = fs::read(process.join("mountinfo")).unwrap_or_default();
-        let uses = mountinfo::parse(&table).iter().any(|entry| is_use(record, entry, &known, &places));
-        let status = || fs::read_to_string(process.join("status")).unwrap_or_default();
-        uses && Some(status()).is_some_and(|status| !members::belongs(&status, ids) && !Process::has_sigkill(&status))
+        if !mountinfo::parse(&table).iter().any(|entry| is_use(device, entry, &known, &places)) {
+            return false;
+        }
+        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        !members::belongs(&status, ids) && !Process::has_sigkill(&status)
     })
 }
 
 /// Ids and places of the mount and of all its copies on the host.
-fn known<'a>(record: &Record, own: &'a [Entry]) -> (HashSet<u64>, Vec<&'a Path>) {
-    let of_it = || own.iter().filter(|entry| is_same(record, entry));
+fn known(device: Device, own: &[Entry]) -> (HashSet<u64>, Vec<&Path>) {
+    let of_it = || own.iter().filter(|entry| (entry.major, entry.minor) == device);
     (of_it().map(|entry| entry.id).collect(), of_it().map(|entry| entry.mount_point.as_path()).collect())
 }
 
-fn is_same(record: &Record, entry: &Entry) -> bool {
-    (entry.major, entry.minor) == (record.mount.major, record.mount.minor)
-}
+/// Major and minor number.
+type Device = (u32, u32);
 
 /// Services with a mount table of their own, and pods that see the host's, have the same places, perhaps below another directory.
-fn is_use(record: &Record, entry: &Entry, known: &HashSet<u64>, places: &[&Path]) -> bool {
+fn is_use(device: Device, entry: &Entry, known: &HashSet<u64>, places: &[&Path]) -> bool {
     let is_hosts = |place: &&Path| entry.mount_point.ends_with(place.strip_prefix("/").unwrap_or(place));
-    is_same(record, entry) && !known.contains(&entry.id) && !places.iter().any(is_hosts)
+    (entry.major, entry.minor) == device && !known.contains(&entry.id) && !places.iter().any(is_hosts)
 }
 
 /// The client first: with its connection aborted it might end in order, and take the mount along.
@@ -107,4 +109,29 @@ fn end(records: &Records, record: &Record) -> bool {
     reconcile::end_client(record);
     let is_ours = state::ownership(records, record);
     state::in_its_namespace(record, || sys::unmount::abort_fuse(&record.mount.into(), &is_ours).unwrap_or(false)).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_use_is_a_place_that_is_not_the_hosts() {
+        let table = |text: &str| mountinfo::parse(text.as_bytes());
+        let own = table("10 1 0:77 / /var/lib/kubelet/pods/1/mount rw - fuse.sshfs x rw\n11 1 0:78 / /data rw - fuse.sshfs x rw\n");
+        let known = HashSet::from([10]);
+        let places = [own[0].mount_point.as_path()];
+        let rows = [
+            ("a container's", "90 1 0:77 / /data rw - fuse.sshfs x rw", true),
+            ("a directory of it in a container", "90 1 0:77 /sub /data rw - fuse.sshfs x rw", true),
+            ("the host's own", "10 1 0:77 / /elsewhere rw - fuse.sshfs x rw", false),
+            ("a service's with a table of its own", "90 1 0:77 / /var/lib/kubelet/pods/1/mount rw - fuse.sshfs x rw", false),
+            ("a pod's that sees the host", "90 1 0:77 / /host/var/lib/kubelet/pods/1/mount rw - fuse.sshfs x rw", false),
+            ("another mount's", "90 1 0:78 / /data rw - fuse.sshfs x rw", false),
+        ];
+        for (what, line, expected) in rows {
+            let entry = &table(&format!("{line}\n"))[0];
+            assert_eq!(is_use((0, 77), entry, &known, &places), expected, "{what}");
+        }
+    }
 }
