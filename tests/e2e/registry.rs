@@ -4,6 +4,8 @@
 mod current;
 #[path = "registry/given.rs"]
 mod given;
+#[path = "registry/signed.rs"]
+mod signed;
 #[path = "registry/tokens.rs"]
 mod tokens;
 

@@ -1,7 +1,8 @@
 //! In: one client, or all. Out: whether its definition is valid, the kernel has its filesystem, and its image is in the store.
 
 use shorefast_engine::client::{self, Client};
-use shorefast_engine::kernel;
+use shorefast_engine::error::chain;
+use shorefast_engine::{images, kernel};
 use shorefast_image::Reference;
 
 use crate::archive;
@@ -97,8 +98,15 @@ fn image(subject: &str, client: &Client, examined: &Subject) -> Finding {
     if !examined.root.is_dir() && !matches!(reference, Reference::Directory(_)) {
         return Finding::warning(subject, format!("image {image} is not here: the first mount gets it"), fetch);
     }
-    match examined.images.resolve(&reference) {
+    let keys = match client.definition.signed_by.iter().map(|path| images::keys(path)).collect::<Result<Vec<_>, _>>() {
+        Ok(keys) => keys,
+        Err(error) => return Finding::bad(subject, chain(&error, |cause| cause.to_string()), error.hint().unwrap_or_default()),
+    };
+    match examined.images.resolve(&reference, &keys) {
         Ok(Some(_)) => Finding::good(subject, format!("image {image} is here")),
+        Ok(None) if !keys.is_empty() => {
+            Finding::warning(subject, format!("image {image} is not here, or was not verified: the first mount does it"), fetch)
+        }
         Ok(None) => Finding::warning(subject, format!("image {image} is not here: the first mount gets it"), fetch),
         Err(error) => Finding::bad(subject, error.to_string(), error.hint().unwrap_or(fetch)),
     }

@@ -1,16 +1,16 @@
 //! In: the plan. Out: the client's root filesystem, from an image or a running container, and the sandbox the client will run in.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use shorefast_image::store::{Held, Resolved};
-use shorefast_image::{Digest, Reference};
+use shorefast_image::{Digest, Keys, Reference};
 use shorefast_sandbox::launcher::launch::Root as Files;
 use shorefast_sandbox::{Container, Prepared};
 
-use crate::Host;
 use crate::error::{Awaited, Diagnostics, Error};
 use crate::plan::{ClientPlan, Root};
+use crate::{Host, images};
 
 #[derive(Debug)]
 pub struct ClientRoot {
@@ -33,7 +33,7 @@ pub fn find(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Client
         Root::Image(image) => {
             let mut image = match plan.recipe.digest {
                 Some(digest) => same(image, digest, host)?,
-                None => obtain(image, host, plan.image_timeout)?,
+                None => obtain(image, plan, host)?,
             };
             let held = image.held.take();
             Ok(ClientRoot { prepared, root_files: RootFiles::Image(image), held })
@@ -56,21 +56,32 @@ fn same(image: &Reference, digest: Digest, host: &Host) -> Result<Resolved, Erro
 /// The image that the plan's client would run from now, fetched if necessary. `None`: it has no digest, or runs in a container.
 pub fn todays_image(plan: &ClientPlan, host: &Host) -> Result<Option<Digest>, Error> {
     match &plan.root {
-        Root::Image(image) => obtain(image, host, plan.image_timeout).map(|image| image.digest),
+        Root::Image(image) => obtain(image, plan, host).map(|image| image.digest),
         Root::Container(_) => Ok(None),
     }
 }
 
+/// The plan's image, if the store has it.
+pub fn stored(image: &Reference, plan: &ClientPlan, host: &Host) -> Result<Option<Resolved>, Error> {
+    host.images.resolve(image, &keys(plan)?).map_err(Error::Image)
+}
+
+/// One of which must have signed the image; none: nobody has to.
+fn keys(plan: &ClientPlan) -> Result<Vec<Keys>, Error> {
+    plan.signed_by.iter().map(|path| images::keys(path)).collect()
+}
+
 /// The image's files. Fetching depends on registries and archives; it is bounded by the deadline, if there is one.
-fn obtain(image: &Reference, host: &Host, within: Option<Duration>) -> Result<Resolved, Error> {
-    if let Some(resolved) = host.images.resolve(image).map_err(Error::Image)? {
+fn obtain(image: &Reference, plan: &ClientPlan, host: &Host) -> Result<Resolved, Error> {
+    let keys = keys(plan)?;
+    if let Some(resolved) = host.images.resolve(image, &keys).map_err(Error::Image)? {
         return Ok(resolved);
     }
-    let Some(within) = within else { return host.images.obtain(image, host.network).map_err(Error::Image) };
+    let Some(within) = plan.image_timeout else { return host.images.obtain(image, &keys, host.network).map_err(Error::Image) };
     let (answer, arrives) = std::sync::mpsc::channel();
     let (store, network, image) = (host.images.clone(), host.network, image.clone());
     // When late, the thread is abandoned and ends with this process; the next call resumes from what was fetched until then.
-    std::thread::spawn(move || answer.send(store.obtain(&image, network)));
+    std::thread::spawn(move || answer.send(store.obtain(&image, &keys, network)));
     match arrives.recv_timeout(within) {
         Ok(resolved) => resolved.map_err(Error::Image),
         Err(_) => Err(Error::Deadline { seconds: within.as_secs(), waiting_for: Awaited::Image, said: Diagnostics::default() }),

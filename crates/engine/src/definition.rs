@@ -70,6 +70,7 @@ mod tests {
             ("a way to reach what is not there", "types = [\"a\"]\nsource_access = \"as-root\"", "`source_access`"),
             ("a file of the host at no place", "types = [\"a\"]\nhost_files = { \"/usr/x\" = \"/x\" }", "`host_files`"),
             ("a file of the host without a path", "types = [\"a\"]\nhost_files = { \"/etc/x\" = \"x\" }", "`host_files`"),
+            ("keys at no place", "types = [\"a\"]\nsigned_by = \"vendor.pub\"", "`signed_by`"),
             ("a memory outside", "types = [\"a\"]\nremember = [\"/usr/../etc/x\"]", "`remember`"),
             ("writes to what is not there", "types = [\"a\"]\nsource_writes = \"replace\"", "`source_writes`"),
             ("root's files for a dedicated user", AS_ROOT_AND_DEDICATED, "`source_access`"),

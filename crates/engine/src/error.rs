@@ -52,6 +52,8 @@ pub enum Error {
     NoImage { client: String },
     #[error("client {client:?} has no container to run in")]
     NoContainer { client: String },
+    #[error("the image of client {client:?} must be signed, and the files of a container are not")]
+    UnsignedContainer { client: String },
     #[error("cannot use the container")]
     Container(#[source] runtimes::Error),
     #[error("cannot run mount(8)")]

@@ -1,11 +1,14 @@
 //! In: records. Out: which images are in use by mounts, which the image store cannot know.
 
-use shorefast_image::store::{Collected, Extent, Users};
-use shorefast_image::{Digest, Store};
+use std::path::{Path, PathBuf};
 
+use shorefast_image::store::{Collected, Extent, Users};
+use shorefast_image::{Digest, Keys, Reference, Store};
+
+use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::records::Records;
-use crate::{services, state};
+use crate::{client, services, state};
 
 /// A store whose images have an annex: their /etc as the sandbox presents it to clients.
 pub fn with_annex(store: Store) -> Store {
@@ -31,6 +34,25 @@ pub fn users(records: &Records) -> Result<Users, Error> {
         }
     }
     Ok(users)
+}
+
+/// Of the file that a definition or the caller names: it must be root's alone.
+pub fn keys(path: &Path) -> Result<Keys, Error> {
+    Keys::read(path).map_err(|source| Error::Image(shorefast_image::Error::Keys { path: path.to_owned(), source }))
+}
+
+/// The files of keys that clients demand for this image.
+pub fn demanded_keys(reference: &Reference, configuration: &Configuration) -> Vec<PathBuf> {
+    // A definition that cannot be used demands nothing: nothing is mounted by it.
+    let definitions = client::all(configuration).into_iter().flatten().map(|client| client.definition);
+    let is_its = |image: &str| image.parse::<Reference>().is_ok_and(|image| image == *reference);
+    let mut paths: Vec<_> = definitions
+        .filter(|definition| definition.image.as_deref().is_some_and(is_its))
+        .filter_map(|definition| definition.signed_by)
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
 }
 
 /// For commands that are about the store, and get no image.

@@ -59,6 +59,8 @@ pub struct ClientPlan {
     /// The target's mount namespace, if it is not ours.
     pub namespace: Option<PathBuf>,
     pub root: Root,
+    /// A file of public keys, of which one must have signed the image.
+    pub signed_by: Option<PathBuf>,
     pub spec: Spec,
     pub policy: Policy,
     /// Services that some of the client's mounts need.
@@ -287,6 +289,7 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
         source_writes: definition.source_writes,
         ends_with: definition.ends_with.clone(),
         host_files,
+        signed_by: definition.signed_by.clone(),
         fstype,
         root,
         spec,
@@ -298,6 +301,9 @@ fn root(request: &Request, client: &str, definition: &Definition, place: Place) 
     if place == Place::Exec {
         let called =
             request.container.as_deref().map(str::parse).transpose().map_err(|malformed: Malformed| Error::Container(malformed.into()))?;
+        if definition.signed_by.is_some() {
+            return Err(Error::UnsignedContainer { client: client.to_owned() });
+        }
         let selector = called.or_else(|| definition.container.clone());
         return selector.map(Root::Container).ok_or_else(|| Error::NoContainer { client: client.to_owned() });
     }

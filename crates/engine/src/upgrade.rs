@@ -88,7 +88,7 @@ pub fn prospect(
     let named = || plan.root.to_string();
     let today = match (fetch, &plan.root) {
         (Fetch::Now, _) => client_root::todays_image(&plan, host)?,
-        (Fetch::Never, Root::Image(image)) => match host.images.resolve(image).map_err(Error::Image)? {
+        (Fetch::Never, Root::Image(image)) => match client_root::stored(image, &plan, host)? {
             Some(image) => image.digest,
             // Fetched, it may prove to be the same.
             None => {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::digest::Digest;
 use crate::manifest::Platform;
+use crate::signature::Problem;
 use crate::{layers, registry, stream};
 
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,10 @@ pub enum Error {
     Blob { image: String, layer: usize, source: stream::Error },
     #[error("cannot get {image} from a registry")]
     Registry { image: String, source: Box<registry::Error> },
+    #[error("{image} must be signed by a key of {keys:?} to be used here")]
+    Signature { image: String, keys: PathBuf, source: Box<Problem> },
+    #[error("cannot use {path:?} as keys that sign images")]
+    Keys { path: PathBuf, source: io::Error },
     #[error("cannot push to {image}")]
     Push { image: String, source: Box<registry::Error> },
     #[error("cannot export to {path:?}")]
@@ -74,6 +79,13 @@ impl Error {
                 ));
             }
             Self::Registry { source, .. } | Self::Push { source, .. } => source.hint()?,
+            Self::Signature { source, .. } => return Some(of_signature(source)),
+            Self::Keys { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "put the public key there that `cosign generate-key-pair` wrote"
+            }
+            Self::Keys { .. } => {
+                "a file of root's with one or more public keys in PEM, ECDSA on P-256, as `cosign generate-key-pair` writes them"
+            }
             Self::Export { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 "choose another name, or remove what is there: only a directory in OCI image layout is added to"
             }
@@ -105,6 +117,22 @@ impl Error {
         }
         false
     }
+}
+
+fn of_signature(problem: &Problem) -> String {
+    let text = match problem {
+        Problem::Unsigned | Problem::OtherKey { .. } => {
+            "`cosign sign --key KEY IMAGE@DIGEST` signs it; who demands it is `signed_by` of the client or of registries.toml"
+        }
+        Problem::OtherDigest { .. } | Problem::Text { .. } => "do not use it: a signature was moved here from something else",
+        Problem::OtherName { .. } => {
+            "use it under the name that it was signed for, with a mirror in registries.toml where it lies elsewhere"
+        }
+        Problem::NoRegistry => "name an image of a registry, or take `signed_by` out of the client's definition",
+        Problem::Offline => "`shorefast image pull --signed-by KEYS IMAGE` verifies it while there is a network",
+        Problem::Registry(error) => return error.hint().unwrap_or("try again").to_owned(),
+    };
+    text.to_owned()
 }
 
 fn list(names: &[String]) -> String {

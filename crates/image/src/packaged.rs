@@ -79,7 +79,7 @@ pub fn source(lock: Lock, means: Means) -> Result<Source, Error> {
     let digest: Digest = lock.digest.parse().map_err(wrong)?;
     let packages = lock.list().map(|(name, version)| (name.to_owned(), version.to_owned())).collect();
     let content = Content::Made(Box::new(move |unpacking| unpack(&lock, &means, unpacking)));
-    Ok(Source { name, digest: Some(digest), content, packages })
+    Ok(Source { name, digest: Some(digest), content, packages, signatures: Vec::new() })
 }
 
 fn unpack(lock: &Lock, means: &Means, unpacking: &mut Unpacking) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 //! not used. Mirrors are tried first, then the registry itself.
 
 mod fetch;
+mod signatures;
 mod push;
 mod session;
 mod challenge;
@@ -19,6 +20,7 @@ pub use error::Error;
 pub use fetch::{Blob, Coming};
 pub use hosts::Hosts;
 pub use name::Name;
+pub use signatures::Signature;
 
 use shorefast_net::{Client, PlainHttp, Settings};
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::layers::{Limits, Rules, Unpacked, Unpacking};
+use crate::signature::Signed;
 use crate::stream::{Expected, Stream};
 
 /// A blob's bytes, as distributed.
@@ -30,6 +31,8 @@ pub struct Source {
     pub content: Content,
     /// Names and versions of the packages that it is made of, if it is.
     pub packages: BTreeMap<String, String>,
+    /// What was verified before any of it is used.
+    pub signatures: Vec<Signed>,
 }
 
 type Maker = Box<dyn FnOnce(&mut Unpacking) -> Result<(), Error> + Send>;
@@ -73,7 +76,7 @@ impl std::fmt::Debug for Content {
 
 impl Source {
     pub fn of_layers(name: String, digest: Option<Digest>, layers: Vec<Layer>) -> Self {
-        Self { name, digest, content: Content::Layers(layers), packages: BTreeMap::new() }
+        Self { name, digest, content: Content::Layers(layers), packages: BTreeMap::new(), signatures: Vec::new() }
     }
 
     /// Unpacks all layers into the empty `directory`. After an error its content is useless.

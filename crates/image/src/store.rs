@@ -14,8 +14,8 @@
 
 mod current;
 mod given;
-mod names;
 mod removal;
+mod names;
 pub mod discard;
 mod lock;
 
@@ -37,7 +37,9 @@ use crate::error::Error;
 use crate::layers::Limits;
 use crate::packaged::{self, Means};
 use crate::reference::Reference;
+use crate::registry::Name;
 use crate::remote;
+use crate::signature::{Keys, Problem, Signed};
 pub use crate::source::Network;
 use crate::source::Source;
 pub use crate::store::current::{Change, Newest};
@@ -96,6 +98,9 @@ pub struct Image {
     /// Of an image of packages: their versions. Images of earlier versions of Shorefast do not say.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, String>,
+    /// Which keys have signed it, as far as that was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<Signed>,
 }
 
 /// Which version of an image is wanted.
@@ -130,8 +135,18 @@ impl Store {
         Self { make_annex: Some(make), ..self }
     }
 
-    /// The image's root filesystem if it is in the store; a few system calls, and never the network.
-    pub fn resolve(&self, reference: &Reference) -> Result<Option<Resolved>, Error> {
+    /// The image's root filesystem if it is in the store and, where `keys` are given, known to be signed by one of each under this name; a few
+    /// system calls, and never the network.
+    pub fn resolve(&self, reference: &Reference, keys: &[Keys]) -> Result<Option<Resolved>, Error> {
+        let resolved = self.present(reference)?;
+        let Some(name) = name_to_verify(reference, keys)? else { return Ok(resolved) };
+        let Some(resolved) = resolved else { return Ok(None) };
+        let signatures = resolved.digest.map_or_else(|| Ok(Vec::new()), |digest| self.inspect(digest).map(|image| image.signatures))?;
+        let is_signed = |keys: &Keys| signatures.iter().any(|signed| keys.accept(signed, &name));
+        Ok(keys.iter().all(is_signed).then_some(resolved))
+    }
+
+    fn present(&self, reference: &Reference) -> Result<Option<Resolved>, Error> {
         if let Reference::Directory(path) = reference {
             return check_root(path).map(|()| Some(Resolved { rootfs: path.clone(), annex: None, digest: None, held: None }));
         }
@@ -157,26 +172,28 @@ impl Store {
         rootfs.is_dir().then_some(Resolved { rootfs, annex, digest: Some(digest), held: Some(held) })
     }
 
-    /// The image's root filesystem, fetched now if necessary: by one process, while the others wait.
-    pub fn obtain(&self, reference: &Reference, network: Network) -> Result<Resolved, Error> {
+    /// The image's root filesystem, fetched now if necessary: by one process, while the others wait. One that is here and was not verified with these
+    /// `keys` is asked for again.
+    pub fn obtain(&self, reference: &Reference, keys: &[Keys], network: Network) -> Result<Resolved, Error> {
         // It may be removed between its arrival and our lookup.
         const TRIES: u32 = 3;
         for _ in 0..TRIES {
-            if let Some(resolved) = self.resolve(reference)? {
+            if let Some(resolved) = self.resolve(reference, keys)? {
                 return Ok(resolved);
             }
-            self.get(reference, &reference.to_string(), Wanted::Any, network)?;
+            self.get(reference, &reference.to_string(), Wanted::Any, keys, network)?;
         }
         Err(Error::Absent { reference: reference.to_string() })
     }
 
-    /// Fetches the image again. From then on its name, or `name` if given, refers to the new one.
-    pub fn pull(&self, reference: &Reference, name: Option<&Reference>) -> Result<Digest, Error> {
+    /// Fetches the image again. From then on its name, or `name` if given, refers to the new one. Not if it is not signed by one of each of the `keys`.
+    pub fn pull(&self, reference: &Reference, name: Option<&Reference>, keys: &[Keys]) -> Result<Digest, Error> {
         if let Reference::Directory(path) = reference {
             let problem = "a directory is used where it is, and need not be imported".to_owned();
             return Err(Error::Malformed { image: format!("dir:{}", path.display()), problem });
         }
-        self.get(reference, &name.unwrap_or(reference).to_string(), Wanted::Newest, Network::Allowed)
+        name_to_verify(reference, keys)?;
+        self.get(reference, &name.unwrap_or(reference).to_string(), Wanted::Newest, keys, Network::Allowed)
     }
 
     pub fn inspect(&self, digest: Digest) -> Result<Image, Error> {
@@ -205,17 +222,17 @@ impl Store {
         self.root.join("blobs")
     }
 
-    fn get(&self, reference: &Reference, name: &str, wanted: Wanted, network: Network) -> Result<Digest, Error> {
+    fn get(&self, reference: &Reference, name: &str, wanted: Wanted, keys: &[Keys], network: Network) -> Result<Digest, Error> {
         // The lock is released with the process, however it ends.
         let key = format!("name-{}", &Digest::of(name.as_bytes()).hex()[..32]);
         let _work = Work::wait(self.work(&key, "lock")).map_err(|error| self.error(error))?;
         if wanted == Wanted::Any
-            && let Some(Resolved { digest: Some(digest), .. }) = self.resolve(reference)?
+            && let Some(Resolved { digest: Some(digest), .. }) = self.resolve(reference, keys)?
         {
             return Ok(digest);
         }
         let fingerprint = fingerprint(reference).unwrap_or_default();
-        let source = self.find(reference, network)?;
+        let source = self.find(reference, keys, network)?;
         self.take(source, reference, &key, name, fingerprint)
     }
 
@@ -245,6 +262,7 @@ impl Store {
                     let _held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;
                     // Unless it was removed before we held the lock.
                     if self.rootfs(digest).is_dir() {
+                        self.remember(digest, source.signatures)?;
                         self.point(&pointer(digest)).map_err(|error| self.error(error))?;
                         return Ok(digest);
                     }
@@ -254,12 +272,27 @@ impl Store {
         }
     }
 
-    fn find(&self, reference: &Reference, network: Network) -> Result<Source, Error> {
+    /// Call it under the lock of the digest's key.
+    fn remember(&self, digest: Digest, signatures: Vec<Signed>) -> Result<(), Error> {
+        let mut image = self.inspect(digest)?;
+        let new: Vec<_> = signatures.into_iter().filter(|signed| !image.signatures.contains(signed)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        image.signatures.extend(new);
+        let written = serde_json::to_vec(&image).map_err(io::Error::from).and_then(|bytes| write_whole(&self.description(digest), &bytes));
+        written.map_err(|error| self.error(error))
+    }
+
+    fn find(&self, reference: &Reference, keys: &[Keys], network: Network) -> Result<Source, Error> {
         let absent = || Error::Absent { reference: reference.to_string() };
         match (archive::open(reference, &self.blobs())?, reference) {
             (Some(source), _) => Ok(source),
-            (None, _) if network == Network::Forbidden => Err(absent()),
-            (None, Reference::Registry(name)) => remote::open(name, &self.blobs(), &self.progress.0),
+            (None, _) if network == Network::Forbidden => match keys.first() {
+                Some(keys) if self.present(reference)?.is_some() => Err(unsigned(reference, keys, Problem::Offline)),
+                _ => Err(absent()),
+            },
+            (None, Reference::Registry(name)) => remote::open(name, keys, &self.blobs(), &self.progress.0),
             (None, Reference::Packages(_)) => {
                 let spec = reference.to_string().parse().map_err(shorefast_packages::Error::from)?;
                 let means = self.means(network);
@@ -272,7 +305,7 @@ impl Store {
     /// Call it under the lock of `key`.
     fn unpack(&self, source: Source, reference: &Reference, key: &str, pointer: impl Fn(Digest) -> Pointer) -> Result<Digest, Error> {
         let part = Part::begin(self.work(key, "part")).map_err(|error| self.error(error))?;
-        let packages = source.packages.clone();
+        let (packages, signatures) = (source.packages.clone(), source.signatures.clone());
         let (digest, unpacked) = source.unpack(&part.path, self.limits)?;
         check_root(&part.path).map_err(|_| not_a_root(reference))?;
         let image = Image {
@@ -283,6 +316,7 @@ impl Store {
             ignored: unpacked.ignored,
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             packages,
+            signatures,
         };
         // An image without an annex works, only slower.
         let annex = self.make_annex.and_then(|make| annex_of(&part, self.work(key, "annex.part"), make).ok());
@@ -412,6 +446,17 @@ fn fingerprint(reference: &Reference) -> Option<String> {
     let numbers = [metadata.dev(), metadata.ino(), metadata.size()];
     let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];
     Some(format!("{numbers:?}{times:?}"))
+}
+
+fn unsigned(reference: &Reference, keys: &Keys, problem: Problem) -> Error {
+    Error::Signature { image: reference.to_string(), keys: keys.path().to_owned(), source: Box::new(problem) }
+}
+
+/// The name that must have been signed, if one must; only images of registries have signatures.
+fn name_to_verify(reference: &Reference, keys: &[Keys]) -> Result<Option<Name>, Error> {
+    let Some(first) = keys.first() else { return Ok(None) };
+    let name = if let Reference::Registry(text) = reference { text.as_str().parse().ok() } else { None };
+    name.map(Some).ok_or_else(|| unsigned(reference, first, Problem::NoRegistry))
 }
 
 fn not_a_root(reference: &Reference) -> Error {

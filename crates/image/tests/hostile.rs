@@ -324,7 +324,7 @@ fn attack(image: Layout, outcome: &Outcome) -> u64 {
     let store = store(home.path());
     one(&[file("good", "x")]).write(&home.path().join("good"));
     let good =
-        store.pull(&format!("oci:{}", home.path().join("good").display()).parse().unwrap(), Some(&"other".parse().unwrap())).unwrap();
+        store.pull(&format!("oci:{}", home.path().join("good").display()).parse().unwrap(), Some(&"other".parse().unwrap()), &[]).unwrap();
     image.write(&home.path().join("image"));
     drop(image);
     let before = tree::of(home.path());
@@ -384,7 +384,7 @@ fn one_row_by_itself() {
     let home = std::env::var_os(HOME).expect("the other test says where");
     let home = Path::new(&home);
     println!();
-    match store(home).pull(&image_below(home), None) {
+    match store(home).pull(&image_below(home), None, &[]) {
         Ok(digest) => println!("digest: {digest}"),
         Err(error) => {
             let causes = std::iter::successors(std::error::Error::source(&error), |&error| error.source());

@@ -50,7 +50,7 @@ fn holes_stay_holes() {
         assert!(fs::metadata(&archive).unwrap().len() < 1 << 20, "{format}: or nothing in it is sparse");
         let store = Store::at(home.path().join(format));
         let reference: Reference = format!("tar:{}", archive.display()).parse().unwrap();
-        let root = store.rootfs(store.pull(&reference, None).unwrap());
+        let root = store.rootfs(store.pull(&reference, None, &[]).unwrap());
         for (name, data) in files() {
             let unpacked = root.join(name);
             assert_eq!(fs::metadata(&unpacked).unwrap().len(), SIZE, "{format}: {name}");

@@ -34,7 +34,7 @@ fn nobody() -> Result<Users, Error> {
 }
 
 fn content(store: &Store, reference: &Reference) -> String {
-    let resolved = store.obtain(reference, Network::Forbidden).unwrap();
+    let resolved = store.obtain(reference, &[], Network::Forbidden).unwrap();
     fs::read_to_string(resolved.rootfs.join("file")).unwrap()
 }
 
@@ -52,7 +52,7 @@ fn a_layer_that_umoci_inserted_is_whole() {
     umoci(&["insert", "--image", "layout:test", "file", "/file"]);
     let reference: Reference = format!("oci:{}:test", home.path().join("layout").display()).parse().unwrap();
     let store = Store::at(home.path().join("store"));
-    store.pull(&reference, None).unwrap();
+    store.pull(&reference, None, &[]).unwrap();
     assert_eq!(content(&store, &reference), "content");
 }
 
@@ -62,14 +62,14 @@ fn a_present_image_is_found_in_a_fifth_of_a_millisecond() {
     let store = Store::at(home.path().join("store"));
     for number in 0..200 {
         let name: Reference = format!("localhost/image:{number}").parse().unwrap();
-        store.pull(&tar(home.path(), "a.tar", &number.to_string()), Some(&name)).unwrap();
+        store.pull(&tar(home.path(), "a.tar", &number.to_string()), Some(&name), &[]).unwrap();
     }
     let local = tar(home.path(), "b.tar", "local");
-    store.pull(&local, None).unwrap();
+    store.pull(&local, None, &[]).unwrap();
     for reference in ["localhost/image:77".parse().unwrap(), local] {
         let once = || {
             let started = Instant::now();
-            let resolved = store.resolve(&reference).unwrap().unwrap();
+            let resolved = store.resolve(&reference, &[]).unwrap().unwrap();
             let took = started.elapsed();
             drop(resolved);
             took
@@ -92,8 +92,8 @@ fn many_at_once_get_one_image_under_all_their_names() {
             let (store, reference) = (&store, &reference);
             scope.spawn(move || {
                 let name: Reference = format!("localhost/image:{}", number % 4).parse().unwrap();
-                store.pull(reference, Some(&name)).unwrap();
-                store.obtain(&name, Network::Forbidden).unwrap();
+                store.pull(reference, Some(&name), &[]).unwrap();
+                store.obtain(&name, &[], Network::Forbidden).unwrap();
             });
         }
     });
@@ -121,14 +121,14 @@ fn an_image_in_use_is_neither_removed_nor_collected() {
     let home = home();
     let store = Store::at(home.path().join("store"));
     let name: Reference = "tools".parse().unwrap();
-    let digest = store.pull(&tar(home.path(), "a.tar", "old"), Some(&name)).unwrap();
+    let digest = store.pull(&tar(home.path(), "a.tar", "old"), Some(&name), &[]).unwrap();
     let used = || Ok::<_, Error>(Users::from([(digest, vec!["/mnt".to_owned()])]));
     let refused = store.remove("tools", used).unwrap_err();
     assert!(matches!(refused, Error::InUse { .. }), "{refused}");
     // With another name, the first may go.
-    store.pull(&tar(home.path(), "a.tar", "old"), Some(&"tools:2".parse().unwrap())).unwrap();
+    store.pull(&tar(home.path(), "a.tar", "old"), Some(&"tools:2".parse().unwrap()), &[]).unwrap();
     store.remove("tools", used).unwrap();
-    store.pull(&tar(home.path(), "a.tar", "new"), Some(&"tools:2".parse().unwrap())).unwrap();
+    store.pull(&tar(home.path(), "a.tar", "new"), Some(&"tools:2".parse().unwrap()), &[]).unwrap();
     assert_eq!(store.collect(Extent::Unnamed, used).unwrap().images, [] as [Digest; 0]);
     assert_eq!(store.collect(Extent::Unnamed, nobody).unwrap().images, [digest]);
     assert!(matches!(store.remove("nothing", nobody), Err(Error::Unknown { .. })));
@@ -140,8 +140,8 @@ fn nobody_removes_what_somebody_is_about_to_use() {
     let home = home();
     let store = Store::at(home.path().join("store"));
     let name: Reference = "tools".parse().unwrap();
-    store.pull(&tar(home.path(), "a.tar", "x"), Some(&name)).unwrap();
-    let resolved = store.resolve(&name).unwrap().unwrap();
+    store.pull(&tar(home.path(), "a.tar", "x"), Some(&name), &[]).unwrap();
+    let resolved = store.resolve(&name, &[]).unwrap().unwrap();
     let step = AtomicU32::new(0);
     std::thread::scope(|scope| {
         let removal = scope.spawn(|| {
@@ -154,14 +154,14 @@ fn nobody_removes_what_somebody_is_about_to_use() {
         drop(resolved);
         assert_eq!(removal.join().unwrap(), 1);
     });
-    assert!(store.resolve(&name).unwrap().is_none());
+    assert!(store.resolve(&name, &[]).unwrap().is_none());
 }
 
 #[test]
 fn what_killed_processes_left_is_removed_and_what_live_ones_do_is_not() {
     let home = home();
     let store = Store::at(home.path().join("store"));
-    store.pull(&tar(home.path(), "a.tar", "x"), Some(&"tools".parse().unwrap())).unwrap();
+    store.pull(&tar(home.path(), "a.tar", "x"), Some(&"tools".parse().unwrap()), &[]).unwrap();
     let rootfs = home.path().join("store/rootfs");
     for name in ["dead.part/deep", "live.part/deep", "gone.gone/deep"] {
         fs::create_dir_all(rootfs.join(name)).unwrap();
@@ -183,7 +183,7 @@ fn without_the_network_what_is_not_here_is_absent() {
     let home = home();
     let store = Store::at(home.path().join("store"));
     for text in ["registry.invalid/a:1", "packages:debian/bookworm?sshfs"] {
-        let error = store.obtain(&text.parse().unwrap(), Network::Forbidden).unwrap_err();
+        let error = store.obtain(&text.parse().unwrap(), &[], Network::Forbidden).unwrap_err();
         assert!(error.hint().unwrap().contains("image import"), "{error}");
     }
 }
@@ -196,14 +196,14 @@ fn an_annex_comes_and_goes_with_its_image() {
     let home = home();
     let store = Store::at(home.path().join("store")).with_annex(make);
     let reference = tar(home.path(), "one.tar", "of the image");
-    let annex = store.obtain(&reference, Network::Forbidden).unwrap().annex.unwrap();
+    let annex = store.obtain(&reference, &[], Network::Forbidden).unwrap().annex.unwrap();
     assert_eq!(fs::read_to_string(annex.join("made")).unwrap(), "of the image");
     store.remove(&reference.to_string(), nobody).unwrap();
     assert!(!annex.exists());
     // One that somebody left who was killed while removing its image.
     fs::create_dir(&annex).unwrap();
     fs::write(annex.join("old"), "").unwrap();
-    let again = store.obtain(&reference, Network::Forbidden).unwrap();
+    let again = store.obtain(&reference, &[], Network::Forbidden).unwrap();
     assert!(!again.annex.unwrap().join("old").exists());
     let orphan = annex.with_file_name(format!("{}.annex", "0".repeat(64)));
     fs::create_dir(&orphan).unwrap();
@@ -218,6 +218,6 @@ fn an_image_whose_annex_cannot_be_made_is_as_good() {
     let home = home();
     let store = Store::at(home.path().join("store")).with_annex(|_, _| Err(std::io::Error::other("no")));
     let reference = tar(home.path(), "one.tar", "of the image");
-    assert!(!store.obtain(&reference, Network::Forbidden).unwrap().annex.unwrap().exists());
+    assert!(!store.obtain(&reference, &[], Network::Forbidden).unwrap().annex.unwrap().exists());
     assert_eq!(content(&store, &reference), "of the image");
 }

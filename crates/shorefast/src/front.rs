@@ -13,6 +13,7 @@ pub mod install;
 pub mod image;
 pub mod build;
 pub mod outdated;
+pub mod signers;
 pub mod serve;
 pub mod mounter;
 pub mod mount_helper;

@@ -12,6 +12,7 @@ use shorefast_engine::error::{Awaited, Diagnostics, Looked, Obstacle};
 use shorefast_engine::wait_status::WaitStatus;
 use shorefast_image::Error as I;
 use shorefast_image::registry::Error as R;
+use shorefast_image::signature::Problem;
 use shorefast_install::Error as S;
 use shorefast_net::Error as N;
 use shorefast_runtimes::Error as C;
@@ -102,6 +103,7 @@ fn mounting() -> Vec<Row> {
         row(E::Options { problem: "PROBLEM" }, "quotes that do not end, or an empty name"),
         row(E::NoImage { client: client() }, "a definition without an image"),
         row(E::NoContainer { client: client() }, "mode exec without a container"),
+        row(E::UnsignedContainer { client: client() }, "`signed_by` in the definition of a client, in mode exec"),
         row(E::Container(C::NoRuntime), "mode exec on a host without a runtime, or with one that does not answer"),
         row(E::MountProgram { source: io(ErrorKind::NotFound) }, "mode host, or a type without a client, on a host without mount(8)"),
         row(E::HostMount { code: Some(32), why: "REASON".into(), said: said() }, "no client lists the type, so mount(8) was called"),
@@ -233,6 +235,14 @@ fn images() -> Vec<Row> {
         row(I::Malformed { image: image(), problem: "PROBLEM".into() }, "an archive or layout that is not as the standard says"),
         row(I::NoSuchTag { image: image(), wanted: Some("TAG".into()), there: vec!["OTHER".into()] }, "an archive with several images"),
         row(I::Absent { reference: image() }, "--offline, and the image was never fetched"),
+        row(
+            I::Signature { image: image(), keys: "/KEYS".into(), source: Box::new(Problem::Unsigned) },
+            "`signed_by` of the client or of the registry, and no signature by such a key for this image under this name; the lines below say which",
+        ),
+        row(
+            I::Keys { path: "/KEYS".into(), source: io(ErrorKind::InvalidData) },
+            "no key in it, another kind of key, or others than root could change it",
+        ),
         row(I::Unknown { name: image(), near: None }, "a slip, or it was removed"),
         row(I::InUse { name: image(), users: vec!["/PATH".into()] }, "a live mount runs from it"),
         row(I::Store { path: "/PATH".into(), source: io(ErrorKind::ReadOnlyFilesystem) }, "the store cannot be written to"),

@@ -22,6 +22,8 @@ pub struct Definition {
     /// Filesystem types, as in `mount -t`.
     pub types: Vec<String>,
     pub image: Option<String>,
+    /// A file of public keys, of which one must have signed the image.
+    pub signed_by: Option<PathBuf>,
     /// For mode exec.
     pub container: Option<Selector>,
     /// Where the client runs, if the definition has a preference.
@@ -106,6 +108,9 @@ impl Layer {
             let problem = "key `source_writes`: needs source = \"path\", without which the client sees no files of the host";
             mistakes.push(problem.to_owned());
         }
+        if let Some(path) = self.signed_by.as_ref().filter(|path| !path.is_absolute()) {
+            mistakes.push(format!("key `signed_by`: {path:?} is not an absolute path"));
+        }
         let of_limits = |problem| format!("key `limits`: {problem}");
         let of_container = |error: shorefast_runtimes::Malformed| format!("key `container`: {error}");
         let container = note(self.container.map(|text| text.parse()).transpose().map_err(of_container), &mut mistakes);
@@ -124,6 +129,7 @@ impl Layer {
         Ok(Definition {
             types,
             image: self.image,
+            signed_by: self.signed_by,
             container,
             mode: self.mode,
             command,

@@ -17,6 +17,8 @@ use crate::mode::Mode;
 pub struct Layer {
     pub types: Option<Vec<String>>,
     pub image: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<PathBuf>,
     pub container: Option<String>,
     pub mode: Option<Mode>,
     pub command: Option<Vec<String>>,
@@ -98,6 +100,7 @@ impl Layer {
         Self {
             types: self.types.or(below.types),
             image: self.image.or(below.image),
+            signed_by: self.signed_by.or(below.signed_by),
             container: self.container.or(below.container),
             mode: self.mode.or(below.mode),
             command: self.command.or(below.command),

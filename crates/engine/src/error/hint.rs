@@ -30,6 +30,7 @@ impl Error {
             Self::Definition { .. } | Self::LastGoodInForce { .. } => "docs/CLIENTS.md lists the keys",
             Self::NoImage { .. } => "add image = \"…\" to the definition, or pass --image",
             Self::NoContainer { .. } => "add container = \"NAME\" or \"KEY=VALUE\" to the definition, or pass --container",
+            Self::UnsignedContainer { .. } => "use mode container, or take `signed_by` out of the client's definition",
             Self::Container(error) => error.hint(),
             Self::Sandbox(sandbox::Error::ContainerGone { .. }) => "the container was stopped meanwhile: start it and try again",
             Self::Sandbox(sandbox::Error::ContainerHangs { .. }) => {

@@ -49,7 +49,10 @@ impl Error {
         match self {
             Self::NotRoot => Kind::Privilege,
             Self::NoType | Self::UnknownClient { .. } | Self::Options { .. } | Self::NoImage { .. } => Kind::Usage,
-            Self::NoContainer { .. } | Self::Container(runtimes::Error::Selector(_)) | Self::SourceWrites { .. } => Kind::Usage,
+            Self::NoContainer { .. }
+            | Self::UnsignedContainer { .. }
+            | Self::Container(runtimes::Error::Selector(_))
+            | Self::SourceWrites { .. } => Kind::Usage,
             Self::SourceNotReplaceable { .. } => Kind::Denied,
             Self::HostFile { .. } => Kind::Internal,
             Self::DefinitionUnreadable { .. } | Self::Definition { .. } | Self::LastGoodInForce { .. } => Kind::Usage,
@@ -93,7 +96,8 @@ impl Error {
             Self::NotRoot | Self::HostProc { .. } | Self::HostOutOfReach { .. } => Step::Start,
             Self::NoType | Self::UnknownType { .. } | Self::UnknownClient { .. } | Self::DefinitionUnreadable { .. } => Step::Plan,
             Self::Definition { .. } | Self::LastGoodInForce { .. } | Self::Options { .. } | Self::NoImage { .. } => Step::Plan,
-            Self::NoContainer { .. } | Self::NoSecretWay { .. } | Self::TooManySecrets { .. } | Self::SecretInUnit { .. } => Step::Plan,
+            Self::NoContainer { .. } | Self::UnsignedContainer { .. } => Step::Plan,
+            Self::NoSecretWay { .. } | Self::TooManySecrets { .. } | Self::SecretInUnit { .. } => Step::Plan,
             Self::UnknownSecret { .. } | Self::SecretsOption { .. } | Self::NoGroupWay { .. } | Self::NotForGuests { .. } => Step::Plan,
             Self::NotInKernel { .. } | Self::NoHostFile { .. } | Self::SecretFile { .. } => Step::Plan,
             Self::Target { .. } | Self::SubDirectory { .. } | Self::Namespace { .. } | Self::Already { .. } => Step::Target,
@@ -155,6 +159,8 @@ fn image_kind(error: &image::Error) -> Kind {
     match error {
         image::Error::Reference { .. } | image::Error::Unknown { .. } => Kind::Usage,
         image::Error::Store { .. } => Kind::Internal,
+        image::Error::Keys { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Kind::Usage,
+        image::Error::Keys { .. } | image::Error::Signature { .. } => Kind::Denied,
         image::Error::Export { .. } => Kind::Failed,
         image::Error::InUse { .. } => Kind::Busy,
         error if error.is_about_credentials() => Kind::Credentials,

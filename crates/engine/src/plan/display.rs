@@ -37,6 +37,7 @@ impl ClientPlan {
             "source": shown(&self.source),
             "target": shown(self.target.as_os_str()),
             "image": matches!(self.root, Root::Image(_)).then(|| self.root.to_string()),
+            "signed_by": self.signed_by.as_ref().map(|path| shown(path.as_os_str())),
             "container": matches!(self.root, Root::Container(_)).then(|| self.root.to_string()),
             "command": command,
             "environment": self.spec.environment.iter().map(|(name, _)| name).collect::<Vec<_>>(),

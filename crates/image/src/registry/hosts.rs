@@ -12,6 +12,7 @@
 //!
 //! ["registry.example"]
 //! token_servers = ["login.example:8443"]   # get this registry's login, besides the registry itself
+//! signed_by = "/etc/shorefast/keys/ours.pub"   # nothing else is taken from it
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,8 @@ pub struct Host {
     pub plain_http: bool,
     #[serde(default)]
     pub token_servers: Vec<String>,
+    /// Keys of which one must have signed an image of this registry, wherever its bytes come from.
+    pub signed_by: Option<PathBuf>,
 }
 
 /// Registries whose token server is known to be another host. For all others, the administrator configures it.
@@ -97,6 +100,11 @@ impl Hosts {
             }
         }
         Ok(hosts)
+    }
+
+    /// The file of keys that images of this registry must be signed by.
+    pub(crate) fn keys(&self, name: &Name) -> Option<&Path> {
+        self.0.get(&name.host)?.signed_by.as_deref()
     }
 
     /// Where to look for an image: mirrors first, the registry itself last.

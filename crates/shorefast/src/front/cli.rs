@@ -166,7 +166,7 @@ fn run_other(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     let store = cli.places.store();
     match cli.command {
         Command::Mount(_) => unreachable!("the words of a mount are read by front::mount_words"),
-        Command::Image(arguments) => return image::run(arguments, &store, &records),
+        Command::Image(arguments) => return image::run(arguments, &cli.places),
         Command::Client(arguments) => return client_front::run(arguments, &cli.places),
         Command::Demo(arguments) => {
             return Ok(demo::run(&arguments, &Surroundings { places: &cli.places, images: store }));

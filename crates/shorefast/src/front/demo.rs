@@ -80,7 +80,7 @@ fn get_images(around: &Surroundings<'_>, network: Network) -> Result<(), Failure
     let client = client::by_type("sshfs", &around.places.configuration()?)?;
     let image = client.definition.image.ok_or(Error::NoImage { client: client.name })?;
     for reference in [image.as_str(), SERVER_IMAGE] {
-        around.images.obtain(&reference.parse()?, network)?;
+        around.images.obtain(&reference.parse()?, &[], network)?;
     }
     print(&format!("1. images    {image}\n             {SERVER_IMAGE}\n             ready after {}\n", shown(start.elapsed())));
     Ok(())

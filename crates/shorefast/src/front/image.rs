@@ -1,6 +1,6 @@
 //! `shorefast image …`: adds, lists, gives away and removes images of the store.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use shorefast_engine::records::Records;
 use shorefast_engine::{Error, images, text};
 use shorefast_image::store::{Collected, Extent, Image, Users};
-use shorefast_image::{Reference, Store};
+use shorefast_image::{Keys, Reference, Store};
 
+use crate::front::places::Places;
+use crate::front::signers::Signers;
 use crate::front::{build, candidates, examples, outdated, show};
 use crate::report;
 
@@ -30,6 +32,9 @@ enum ImageCommand {
         /// All images of registries and packages that are here, under the names that they have
         #[arg(long)]
         all: bool,
+        /// Take it only if one of these keys has signed it; what clients demand of their images counts besides
+        #[arg(long, value_name = "FILE", conflicts_with = "all")]
+        signed_by: Option<PathBuf>,
     },
     /// Say which images of registries and packages have newer versions, without getting them
     Outdated {
@@ -102,17 +107,28 @@ enum ImageCommand {
     },
 }
 
-pub fn run(arguments: ImageArguments, store: &Store, records: &Records) -> Result<ExitCode, Error> {
+pub fn run(arguments: ImageArguments, places: &Places) -> Result<ExitCode, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
+    let (store, records) = (&places.store(), &Records::at(&places.run_dir));
     match arguments.command {
-        ImageCommand::Pull { all: true, .. } => return outdated::pull_all(store),
+        ImageCommand::Pull { all, references, signed_by } => {
+            let configuration = places.configuration()?;
+            let signers = Signers { named: signed_by.as_deref(), configuration: &configuration };
+            if all {
+                return outdated::pull_all(store, &signers);
+            }
+            let pull_one = |text: &str| {
+                let reference = text.parse()?;
+                pull(store, &reference, None, &signers.of(&reference)?)
+            };
+            return Ok(each(&references, pull_one));
+        }
         ImageCommand::Outdated { json } => return outdated::run(store, json),
-        ImageCommand::Pull { references, .. } => return Ok(each(&references, |text| pull(store, text, None))),
         ImageCommand::Import { reference, name } => {
             refuse_bare_file(&reference)?;
-            pull(store, &reference, name.as_deref())?;
+            pull(store, &reference.parse()?, name.as_deref(), &[])?;
         }
         ImageCommand::Build(arguments) => report::print(&format!("{}\n", build::run(&arguments, store)?)),
         ImageCommand::Export { name, to } => report::print(&format!("{}\n", store.export(&name, &to.parse()?)?)),
@@ -168,10 +184,9 @@ fn refuse_bare_file(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn pull(store: &Store, text: &str, name: Option<&str>) -> Result<(), Error> {
-    let reference: Reference = text.parse()?;
+fn pull(store: &Store, reference: &Reference, name: Option<&str>, keys: &[Keys]) -> Result<(), Error> {
     let name = name.map(str::parse::<Reference>).transpose()?;
-    let digest = store.pull(&reference, name.as_ref())?;
+    let digest = store.pull(reference, name.as_ref(), keys)?;
     report::print(&format!("{digest}\n"));
     Ok(())
 }
@@ -227,6 +242,7 @@ fn inspect(store: &Store, records: &Records, name: &str, json: bool) -> Result<S
         "ignored": image.ignored,
         "source": image.source,
         "created": image.created,
+        "signatures": image.signatures,
         "rootfs": store.rootfs(digest).display().to_string(),
         "used_by": images::users(records)?.remove(&digest).unwrap_or_default(),
     });

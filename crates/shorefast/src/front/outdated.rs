@@ -8,6 +8,7 @@ use shorefast_image::store::{Change, Image, Newest};
 use shorefast_image::{Reference, Store};
 
 use crate::front::show;
+use crate::front::signers::Signers;
 use crate::report;
 
 /// Each is asked for; the first failure decides the exit code.
@@ -28,13 +29,13 @@ pub fn run(store: &Store, json: bool) -> Result<ExitCode, Error> {
 }
 
 /// One line for each: its name and digest.
-pub fn pull_all(store: &Store) -> Result<ExitCode, Error> {
+pub fn pull_all(store: &Store, signers: &Signers<'_>) -> Result<ExitCode, Error> {
     let mut code = ExitCode::SUCCESS;
     for (reference, _) in store.refreshable()? {
-        match store.pull(&reference, None) {
+        match signers.of(&reference).and_then(|keys| Ok(store.pull(&reference, None, &keys)?)) {
             Ok(digest) => report::print(&format!("{reference} {digest}\n")),
             Err(error) => {
-                let failed = report::failure(&error.into());
+                let failed = report::failure(&error);
                 code = if code == ExitCode::SUCCESS { failed } else { code };
             }
         }

@@ -59,7 +59,7 @@ pub fn run(run_dir: &Path, root: &Path) -> ExitCode {
 
 fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let records = Records::at(run_dir);
-    let image = Store::at(root).obtain(&SERVER_IMAGE.parse()?, Network::Forbidden)?;
+    let image = Store::at(root).obtain(&SERVER_IMAGE.parse()?, &[], Network::Forbidden)?;
     let deadline = Instant::now() + START;
     let begun = records.begin(image.digest.as_ref(), None, deadline)?;
     drop(image.held);
