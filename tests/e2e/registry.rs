@@ -6,6 +6,8 @@ mod current;
 mod given;
 #[path = "registry/signed.rs"]
 mod signed;
+#[path = "registry/several.rs"]
+mod several;
 #[path = "registry/tokens.rs"]
 mod tokens;
 

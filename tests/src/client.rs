@@ -26,6 +26,11 @@ pub fn current_packages() -> PathBuf {
     cache().join("debian-trixie")
 }
 
+/// A small one with packages for another kind of machine besides.
+pub fn packages_of_two_architectures() -> PathBuf {
+    cache().join("debian-two")
+}
+
 /// The same with what else the catalogue names, and with what makes filesystems and serves files for its tests.
 pub fn catalogue_packages() -> PathBuf {
     cache().join("debian-catalogue")

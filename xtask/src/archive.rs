@@ -21,12 +21,25 @@ pub(crate) struct Archive {
     pub(crate) suite: &'static str,
     /// Their dependencies come, too.
     pub(crate) packages: &'static [&'static str],
+    /// Another kind of machine, whose packages are here, too; nothing of them is run.
+    pub(crate) also: Option<&'static str>,
 }
 
 /// Everything that the tests build images of.
-pub(crate) const CLIENTS: Archive = Archive { name: "debian", suite: SUITE, packages: PACKAGES };
+pub(crate) const CLIENTS: Archive = Archive { name: "debian", suite: SUITE, packages: PACKAGES, also: None };
 /// Where the catalogue's images come from in tests.
-pub(crate) const CURRENT_CLIENTS: Archive = Archive { name: "debian-trixie", suite: CURRENT_SUITE, packages: PACKAGES };
+pub(crate) const CURRENT_CLIENTS: Archive = Archive { name: "debian-trixie", suite: CURRENT_SUITE, packages: PACKAGES, also: None };
+
+/// For images that are built for several kinds of machines.
+pub(crate) const TWO_ARCHITECTURES: Archive = Archive {
+    name: "debian-two",
+    suite: CURRENT_SUITE,
+    packages: &["bindfs", "coreutils", "dash", "grep", "mawk", "mount", "sed"],
+    also: Some(OTHER_ARCHITECTURE),
+};
+
+/// One that this machine is not.
+const OTHER_ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "amd64" } else { "arm64" };
 
 /// What else the catalogue names, and what its tests make filesystems and serve files with.
 pub(crate) const CATALOGUE: Archive = Archive {
@@ -77,6 +90,7 @@ pub(crate) const CATALOGUE: Archive = Archive {
         "squashfs-tools",
         "squashfuse",
     ],
+    also: None,
 };
 
 const PACKAGES: &[&str] = &[
@@ -108,10 +122,15 @@ impl Archive {
             fs::create_dir_all(pool.join("partial"))?;
             match self.suite {
                 SUITE => download(self.packages, &pool)?,
-                suite => download_of(suite, self.packages, archive, &pool)?,
+                suite => download_of(suite, None, self.packages, archive, &pool)?,
+            }
+            if let Some(other) = self.also {
+                download_of(self.suite, Some(other), self.packages, archive, &pool)?;
             }
             fs::remove_dir(pool.join("partial"))?;
-            index(archive, self.suite)?;
+            let own = process::output(Command::new("dpkg").arg("--print-architecture"))?;
+            let architectures: Vec<&str> = [own.trim()].into_iter().chain(self.also).collect();
+            index(archive, self.suite, &architectures)?;
             sign(archive, self.suite)
         })
     }
@@ -137,24 +156,26 @@ fn download(packages: &[&str], pool: &Path) -> Result<()> {
     fs::remove_file(nothing).context("cannot tidy up")
 }
 
-/// The same of another release.
-fn download_of(suite: &str, packages: &[&str], archive: &Path, pool: &Path) -> Result<()> {
-    let apt = PrivateApt::new(&archive.join("apt"), &[suite])?;
+/// The same of another release or architecture.
+fn download_of(suite: &str, architecture: Option<&str>, packages: &[&str], archive: &Path, pool: &Path) -> Result<()> {
+    let apt = PrivateApt::of(architecture, &archive.join("apt"), &[suite])?;
     apt.download(packages, pool)?;
     apt.discard()
 }
 
-fn index(archive: &Path, suite: &str) -> Result<()> {
+fn index(archive: &Path, suite: &str, architectures: &[&str]) -> Result<()> {
     let dists = archive.join("dists").join(suite);
-    let architecture = process::output(Command::new("dpkg").arg("--print-architecture"))?;
-    let index = dists.join(format!("main/binary-{}", architecture.trim()));
-    fs::create_dir_all(&index)?;
-    let packages = process::output(Command::new("apt-ftparchive").args(["packages", "pool"]).current_dir(archive))?;
-    fs::write(index.join("Packages"), packages)?;
-    process::run(Command::new("xz").args(["--keep"]).arg(index.join("Packages")))?;
+    for architecture in architectures {
+        let index = dists.join(format!("main/binary-{architecture}"));
+        fs::create_dir_all(&index)?;
+        let packages =
+            process::output(Command::new("apt-ftparchive").args(["--arch", architecture, "packages", "pool"]).current_dir(archive))?;
+        fs::write(index.join("Packages"), packages)?;
+        process::run(Command::new("xz").args(["--keep"]).arg(index.join("Packages")))?;
+    }
+    let architectures = architectures.join(" ");
     let mut command = Command::new("apt-ftparchive");
-    let fields =
-        [("Origin", "Debian"), ("Suite", suite), ("Codename", suite), ("Components", "main"), ("Architectures", architecture.trim())];
+    let fields = [("Origin", "Debian"), ("Suite", suite), ("Codename", suite), ("Components", "main"), ("Architectures", &architectures)];
     for (field, value) in fields {
         command.arg("-o").arg(format!("APT::FTPArchive::Release::{field}={value}"));
     }

@@ -30,6 +30,7 @@ const ARCHIVE: Archive = Archive {
     name: "debian-ceph",
     suite: archive::SUITE,
     packages: &["ceph-common", "ceph-fuse", "coreutils", "dash", "grep", "mawk", "mount", "sed"],
+    also: None,
 };
 
 /// Those that the catalogue names.

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, ensure};
 use shorefast_image::export::Destination;
 use shorefast_image::manifest::Platform;
-use shorefast_image::outgoing::About;
+use shorefast_image::outgoing::{About, Build};
 
 use crate::{apt, process};
 
@@ -119,7 +119,7 @@ fn image(architecture: Architecture, binary: &Path, out: &Path, time: u64) -> Re
     let reference = format!("oci-archive:{}:{VERSION}", out.join(&name).display()).parse()?;
     let platform = Platform { os: "linux".to_owned(), architecture: architecture.debian.to_owned(), variant: None };
     let about = About { platform, entrypoint: vec!["/shorefast".to_owned()] };
-    Destination::check(&reference)?.write(root.path(), &about)?;
+    Destination::check(&reference)?.write(&[Build { rootfs: root.path().to_owned(), about }])?;
     Ok(())
 }
 

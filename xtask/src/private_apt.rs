@@ -11,11 +11,17 @@ use crate::{apt, process};
 
 pub(crate) struct PrivateApt {
     directory: PathBuf,
+    /// Whose packages; `None`: this machine's.
+    architecture: Option<String>,
 }
 
 impl PrivateApt {
     pub(crate) fn new(directory: &Path, suites: &[&str]) -> Result<Self> {
-        let apt = Self { directory: directory.to_owned() };
+        Self::of(None, directory, suites)
+    }
+
+    pub(crate) fn of(architecture: Option<&str>, directory: &Path, suites: &[&str]) -> Result<Self> {
+        let apt = Self { directory: directory.to_owned(), architecture: architecture.map(str::to_owned) };
         for needed in ["state/lists/partial", "cache/archives/partial", "packages"] {
             fs::create_dir_all(directory.join(needed)).context("cannot create directories for apt")?;
         }
@@ -70,6 +76,9 @@ impl PrivateApt {
             // A frozen mirror is as good: an old kernel to test on is what we want.
             "-oAcquire::Check-Valid-Until=false".to_owned(),
         ]);
+        for key in ["APT::Architecture", "APT::Architectures"] {
+            command.args(self.architecture.iter().map(|architecture| format!("-o{key}={architecture}")));
+        }
         command
     }
 }

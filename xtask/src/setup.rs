@@ -59,6 +59,7 @@ pub(crate) fn run() -> Result<()> {
     archive::CLIENTS.build(&cache)?;
     archive::CURRENT_CLIENTS.build(&cache)?;
     archive::CATALOGUE.build(&cache)?;
+    archive::TWO_ARCHITECTURES.build(&cache)?;
     s3_server::install(&cache)?;
     deploy_tools::install(&cache)?;
     ensure_nextest()

@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::outgoing::{self, About, Form, Outgoing};
+use crate::outgoing::{self, Build, Form, Outgoing, Parcel};
 use crate::reference::Reference;
 use crate::registry::Name;
 use crate::registry::name::NotAName;
@@ -62,30 +62,33 @@ impl Destination {
         if self.kind == Kind::DockerArchive { Form::Plain } else { Form::Zstd }
     }
 
-    /// Writes `rootfs` there. On failure, what was there before is unchanged.
-    pub fn write(&self, rootfs: &Path, about: &About) -> Result<Digest, Error> {
+    /// Writes an image there, or an index of builds for several platforms; docker's archive has room for the first of them only. On failure, what was
+    /// there before is unchanged.
+    pub fn write(&self, builds: &[Build]) -> Result<Digest, Error> {
         let mut made = Made::default();
-        let written = self.write_to(rootfs, about, &mut made).map_err(|error| self.failed(error))?;
+        let written = self.write_to(builds, &mut made).map_err(|error| self.failed(error))?;
         made.keep();
         Ok(written)
     }
 
-    fn write_to(&self, rootfs: &Path, about: &About, made: &mut Made) -> io::Result<Digest> {
+    fn write_to(&self, builds: &[Build], made: &mut Made) -> io::Result<Digest> {
         if self.kind == Kind::Layout {
             let blobs = self.path.join("blobs/sha256");
             made.directories(&blobs)?;
-            let image = outgoing::prepare(rootfs, about, self.form(), &blobs)?;
+            let image = outgoing::prepare(builds, self.form(), &blobs)?;
             self.layout(&image, &blobs, made)?;
             return Ok(image.digest);
         }
         let directory = self.path.parent().ok_or(ErrorKind::InvalidInput)?;
-        let image = outgoing::prepare(rootfs, about, self.form(), directory)?;
+        let fitting = if self.kind == Kind::DockerArchive { builds.get(..1).unwrap_or_default() } else { builds };
+        let image = outgoing::prepare(fitting, self.form(), directory)?;
         let new = new_file(directory)?;
         let mut archive = tar::Builder::new(BufWriter::with_capacity(256 * 1024, new.as_file()));
         let digest = match self.kind {
             Kind::DockerArchive => {
-                self.docker(&image, &mut archive)?;
-                Digest::of(&image.config)
+                let only = image.images.first().ok_or(ErrorKind::InvalidInput)?;
+                self.docker(only, &mut archive)?;
+                Digest::of(&only.config)
             }
             _ => {
                 self.layout_archive(&image, &mut archive)?;
@@ -98,23 +101,28 @@ impl Destination {
         Ok(digest)
     }
 
-    fn layout(&self, image: &Outgoing, blobs: &Path, made: &mut Made) -> io::Result<()> {
+    fn layout(&self, image: &Parcel, blobs: &Path, made: &mut Made) -> io::Result<()> {
         let index = self.path.join("index.json");
         let merged = match fs::read(&index) {
             Ok(bytes) => self.merged(&serde_json::from_slice(&bytes)?, image)?,
             Err(error) if error.kind() == ErrorKind::NotFound => serde_json::to_vec(&self.index(image))?,
             Err(error) => return Err(error),
         };
-        made.file(&blobs.join(image.layer.digest.hex()), image.layer.reader())?;
-        made.file(&blobs.join(Digest::of(&image.config).hex()), &image.config[..])?;
-        made.file(&blobs.join(image.digest.hex()), &image.manifest[..])?;
+        for Outgoing { layer, config, .. } in &image.images {
+            made.file(&blobs.join(layer.digest.hex()), layer.reader())?;
+            made.file(&blobs.join(Digest::of(config).hex()), &config[..])?;
+        }
+        for (digest, manifest) in image.inner() {
+            made.file(&blobs.join(digest.hex()), manifest)?;
+        }
+        made.file(&blobs.join(image.digest.hex()), &image.document[..])?;
         made.file(&self.path.join("oci-layout"), LAYOUT)?;
         // It makes the image visible, so it comes last.
         replace(&index, &merged)
     }
 
     /// The layout's own index with our image in it, in the place of one with the same tag.
-    fn merged(&self, before: &Value, image: &Outgoing) -> io::Result<Vec<u8>> {
+    fn merged(&self, before: &Value, image: &Parcel) -> io::Result<Vec<u8>> {
         let malformed = || io::Error::new(ErrorKind::InvalidData, "its index.json is no index");
         let mut index = before.clone();
         let manifests = index.get_mut("manifests").and_then(Value::as_array_mut).ok_or_else(malformed)?;
@@ -124,14 +132,20 @@ impl Destination {
         Ok(serde_json::to_vec(&index)?)
     }
 
-    fn layout_archive(&self, image: &Outgoing, archive: &mut Archive<'_>) -> io::Result<()> {
+    fn layout_archive(&self, image: &Parcel, archive: &mut Archive<'_>) -> io::Result<()> {
         let blob = |digest: Digest| format!("blobs/sha256/{}", digest.hex());
         append(archive, "oci-layout", LAYOUT.len() as u64, LAYOUT)?;
         let index = serde_json::to_vec(&self.index(image))?;
         append(archive, "index.json", index.len() as u64, &index[..])?;
-        append(archive, &blob(image.digest), image.manifest.len() as u64, &image.manifest[..])?;
-        append(archive, &blob(Digest::of(&image.config)), image.config.len() as u64, &image.config[..])?;
-        append(archive, &blob(image.layer.digest), image.layer.size, image.layer.reader())
+        append(archive, &blob(image.digest), image.document.len() as u64, &image.document[..])?;
+        for (digest, manifest) in image.inner() {
+            append(archive, &blob(digest), manifest.len() as u64, manifest)?;
+        }
+        for Outgoing { layer, config, .. } in &image.images {
+            append(archive, &blob(Digest::of(config)), config.len() as u64, &config[..])?;
+            append(archive, &blob(layer.digest), layer.size, layer.reader())?;
+        }
+        Ok(())
     }
 
     fn docker(&self, image: &Outgoing, archive: &mut Archive<'_>) -> io::Result<()> {
@@ -142,13 +156,13 @@ impl Destination {
         append(archive, &layer, image.layer.size, image.layer.reader())
     }
 
-    fn index<'a>(&'a self, image: &Outgoing) -> Index<'a> {
-        Index { schema_version: 2, media_type: "application/vnd.oci.image.index.v1+json", manifests: [self.entry(image)] }
+    fn index<'a>(&'a self, image: &Parcel) -> Index<'a> {
+        Index { schema_version: 2, media_type: outgoing::INDEX, manifests: [self.entry(image)] }
     }
 
-    fn entry<'a>(&'a self, image: &Outgoing) -> Entry<'a> {
+    fn entry<'a>(&'a self, image: &Parcel) -> Entry<'a> {
         let annotations = self.tag.as_deref().map(|tag| Annotations { tag });
-        Entry { media_type: outgoing::MANIFEST, digest: image.digest, size: image.manifest.len() as u64, annotations }
+        Entry { media_type: image.media_type, digest: image.digest, size: image.document.len() as u64, annotations }
     }
 
     fn failed(&self, source: io::Error) -> Error {

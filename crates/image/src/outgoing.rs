@@ -1,4 +1,5 @@
-//! In: a root filesystem. Out: an image to give away: one layer, a configuration and a manifest, the same on every machine.
+//! In: root filesystems. Out: an image to give away: one layer, a configuration and a manifest, the same on every machine; of builds for several
+//! platforms an index of such images.
 //!
 //! What is in the store is the sum of an image's layers; where it came from, and what its layers were, does not matter to whoever gets it. So
 //! there is no date, no history and no name in it, and what was pulled gives the same image when it is given away again.
@@ -6,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -15,6 +16,7 @@ use crate::digest::Digest;
 use crate::manifest::Platform;
 use crate::pack;
 
+pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
@@ -28,6 +30,31 @@ pub enum Form {
     Plain,
 }
 
+/// A root filesystem, and what its configuration says.
+#[derive(Clone, Debug)]
+pub struct Build {
+    pub rootfs: PathBuf,
+    pub about: About,
+}
+
+/// What is given away: its document is an image's manifest or, for several platforms, an index.
+#[derive(Debug)]
+pub struct Parcel {
+    pub digest: Digest,
+    pub media_type: &'static str,
+    pub document: Vec<u8>,
+    pub images: Vec<Outgoing>,
+}
+
+impl Parcel {
+    /// Manifests that only the index names.
+    pub fn inner(&self) -> impl Iterator<Item = (Digest, &[u8])> {
+        let inner = self.images.iter().filter(|image| image.digest != self.digest);
+        inner.map(|image| (image.digest, image.manifest.as_slice()))
+    }
+}
+
+/// The image for one platform.
 #[derive(Debug)]
 pub struct Outgoing {
     /// Of the manifest.
@@ -79,8 +106,19 @@ impl About {
     }
 }
 
-/// `scratch`: a directory with room for the layer.
-pub fn prepare(rootfs: &Path, about: &About, form: Form, scratch: &Path) -> io::Result<Outgoing> {
+/// `scratch`: a directory with room for the layers.
+pub fn prepare(builds: &[Build], form: Form, scratch: &Path) -> io::Result<Parcel> {
+    let images = builds.iter().map(|build| image(&build.rootfs, &build.about, form, scratch)).collect::<io::Result<Vec<_>>>()?;
+    if let [image] = images.as_slice() {
+        return Ok(Parcel { digest: image.digest, media_type: MANIFEST, document: image.manifest.clone(), images });
+    }
+    let mut manifests: Vec<_> = builds.iter().zip(&images).map(|(build, image)| Listed::of(build, image)).collect();
+    manifests.sort_by_key(|listed| listed.platform.to_string());
+    let document = serde_json::to_vec(&Index { schema_version: 2, media_type: INDEX, manifests })?;
+    Ok(Parcel { digest: Digest::of(&document), media_type: INDEX, document, images })
+}
+
+fn image(rootfs: &Path, about: &About, form: Form, scratch: &Path) -> io::Result<Outgoing> {
     let file = tempfile::tempfile_in(scratch)?;
     let blob = Hashed::new(BufWriter::with_capacity(256 * 1024, file));
     let (diff_id, blob) = match form {
@@ -140,6 +178,8 @@ struct Config {
     created: &'static str,
     architecture: String,
     os: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variant: Option<String>,
     config: Execution,
     rootfs: Rootfs,
 }
@@ -168,6 +208,29 @@ struct Manifest {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct Index {
+    schema_version: u32,
+    media_type: &'static str,
+    manifests: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    media_type: &'static str,
+    digest: Digest,
+    size: u64,
+    platform: Platform,
+}
+
+impl Listed {
+    fn of(build: &Build, image: &Outgoing) -> Self {
+        Self { media_type: MANIFEST, digest: image.digest, size: image.manifest.len() as u64, platform: build.about.platform.clone() }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Part {
     media_type: String,
     digest: Digest,
@@ -180,6 +243,7 @@ impl Config {
             created: "1970-01-01T00:00:00Z",
             architecture: about.platform.architecture.clone(),
             os: about.platform.os.clone(),
+            variant: about.platform.variant.clone(),
             config: Execution { entrypoint: about.entrypoint.clone() },
             rootfs: Rootfs { kind: "layers", diff_ids: [diff_id] },
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use shorefast_net as net;
-pub use shorefast_packages::{Error as PackagesError, Lock, Spec, Wishes};
+pub use shorefast_packages::{Architecture, Error as PackagesError, Lock, Spec, Wishes};
 use shorefast_packages::{Supply, ahead, archive, finish, lock, machine, rules, skeleton, sources};
 
 use crate::digest::Digest;
@@ -72,11 +72,16 @@ pub fn lock(spec: &Spec, wishes: &Wishes, means: &Means) -> Result<Lock, Error> 
     Ok(means.with(|supply| lock::make(spec, wishes, &machine, supply))?)
 }
 
+/// Of the image that is made of them.
+pub fn digest(lock: &Lock) -> Result<Digest, Error> {
+    let wrong = |_| Error::Malformed { image: lock.packages.clone(), problem: format!("{:?} is no digest", lock.digest) };
+    lock.digest.parse().map_err(wrong)
+}
+
 /// The image that is made of them. Nothing is downloaded before it is unpacked.
 pub fn source(lock: Lock, means: Means) -> Result<Source, Error> {
     let name = lock.packages.clone();
-    let wrong = |_| Error::Malformed { image: name.clone(), problem: format!("{:?} is no digest", lock.digest) };
-    let digest: Digest = lock.digest.parse().map_err(wrong)?;
+    let digest = digest(&lock)?;
     let packages = lock.list().map(|(name, version)| (name.to_owned(), version.to_owned())).collect();
     let content = Content::Made(Box::new(move |unpacking| unpack(&lock, &means, unpacking)));
     Ok(Source { name, digest: Some(digest), content, packages, signatures: Vec::new() })
@@ -93,6 +98,8 @@ fn unpack(lock: &Lock, means: &Means, unpacking: &mut Unpacking) -> Result<(), E
         let failed = |source| Error::Package { package: deb.name.clone(), source };
         unpacking.apply(BufReader::with_capacity(128 * 1024, files), Rules::Package, rules::keeps).map_err(failed)
     })?;
-    let layer = finish::layer(unpacking.root()).map_err(made)?;
+    // It was known when the lock was read.
+    let architecture = lock.architecture.parse().unwrap_or_else(|_| Architecture::native());
+    let layer = finish::layer(unpacking.root(), architecture).map_err(made)?;
     unpacking.apply(&layer[..], Rules::Package, everything).map_err(ours)
 }

@@ -15,6 +15,7 @@
 mod current;
 mod given;
 mod removal;
+mod builds;
 mod names;
 pub mod discard;
 mod lock;
@@ -29,7 +30,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use shorefast_net::{Progress, Silent};
-use shorefast_packages::{Lock, Wishes};
+use shorefast_packages::Wishes;
 
 use crate::archive;
 use crate::digest::Digest;
@@ -234,15 +235,6 @@ impl Store {
         let fingerprint = fingerprint(reference).unwrap_or_default();
         let source = self.find(reference, keys, network)?;
         self.take(source, reference, &key, name, fingerprint)
-    }
-
-    /// Builds the image of a package lock, under a name.
-    pub fn build(&self, lock: Lock, name: &Reference, network: Network) -> Result<Digest, Error> {
-        let made_from: Reference = lock.packages.parse()?;
-        let key = format!("name-{}", &Digest::of(name.to_string().as_bytes()).hex()[..32]);
-        let _work = Work::wait(self.work(&key, "lock")).map_err(|error| self.error(error))?;
-        let source = packaged::source(lock, self.means(network))?;
-        self.take(source, &made_from, &key, &name.to_string(), String::new())
     }
 
     /// What is needed to fetch packages for this store.

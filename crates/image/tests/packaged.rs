@@ -101,7 +101,7 @@ fn attack(packages: &Archive, outcome: &Outcome) {
 
 fn built(packages: &Archive, store: &Store) -> Result<Digest, Error> {
     let spec = Spec::new(Some(SUITE), ["app"]).unwrap();
-    let wishes = Wishes { mirrors: vec![packages.url()], keyring: Some(packages.keyring("good")) };
+    let wishes = Wishes { mirrors: vec![packages.url()], keyring: Some(packages.keyring("good")), architecture: None };
     let lock = packaged::lock(&spec, &wishes, &store.means(Network::Forbidden))?;
-    store.build(lock, &"app".parse().unwrap(), Network::Forbidden)
+    store.build(vec![lock], &"app".parse().unwrap(), Network::Forbidden).map(|digests| digests[0])
 }

@@ -29,6 +29,8 @@ pub enum Error {
     Release { url: String, source: release::Problem },
     #[error("there is no {url}")]
     NoRelease { url: String },
+    #[error("an image for {} alone does not run here: a build for {native} must be among them", there.join(", "))]
+    Foreign { there: Vec<String>, native: &'static str },
     #[error("{url} has no packages of {component} for {architecture}")]
     NotOffered { url: String, component: String, architecture: String },
     #[error("{url} has another size or checksum than the archive lists")]
@@ -70,6 +72,7 @@ impl Error {
             Self::Resolve { .. } => "a package may be in another suite or component of the archive",
             Self::Deb { .. } | Self::Lock { .. } | Self::NotOffered { .. } | Self::Unreadable { .. } | Self::Read { .. } => return None,
             Self::Cache { .. } => "check the free space and the permissions",
+            Self::Foreign { .. } => "name this machine's architecture, too: the image's name stands for its build here",
         })
     }
 }

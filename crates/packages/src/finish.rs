@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::FileType;
 
+use crate::architecture::Architecture;
 use crate::loader;
 use crate::skeleton::Layer;
 use crate::unpacked::Unpacked;
@@ -60,7 +61,7 @@ const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 const CERTIFICATES: &str = "usr/share/ca-certificates";
 
 /// A plain tar archive with what the unpacked packages below `root` still lack. Existing files stay as they are.
-pub fn layer(root: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+pub fn layer(root: BorrowedFd<'_>, architecture: Architecture) -> io::Result<Vec<u8>> {
     let image = Unpacked::below(root);
     let mut layer = Layer::new();
     let mut add = |path: &str, mode: u32, content: &[u8]| if image.has(path) { Ok(()) } else { layer.file(path, mode, content) };
@@ -76,7 +77,7 @@ pub fn layer(root: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
         add(loader::CACHE, 0o644, &cache)?;
     }
     for (link, target) in ALTERNATIVES {
-        let target = target.replace("{triplet}", triplet());
+        let target = target.replace("{triplet}", architecture.triplet);
         let directory = link.rsplit_once('/').map_or("", |(directory, _)| directory);
         if !image.has(link) && image.has(&format!("{directory}/{target}")) {
             layer.link(link, &target)?;
@@ -97,19 +98,6 @@ fn group() -> String {
 /// Password logins are disabled.
 fn shadow() -> String {
     USERS.iter().map(|(name, ..)| format!("{name}:*:19000:0:99999:7:::\n")).collect()
-}
-
-fn triplet() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "x86_64-linux-gnu",
-        "aarch64" => "aarch64-linux-gnu",
-        "x86" => "i386-linux-gnu",
-        "arm" => "arm-linux-gnueabihf",
-        "riscv64" => "riscv64-linux-gnu",
-        "powerpc64" => "powerpc64le-linux-gnu",
-        "s390x" => "s390x-linux-gnu",
-        _ => "",
-    }
 }
 
 /// All CA certificates in one file, sorted by name.

@@ -27,7 +27,9 @@ pub mod control;
 pub mod spec;
 pub mod deb;
 pub mod rules;
+pub mod architecture;
 
+pub use architecture::Architecture;
 pub use deb::Deb;
 pub use error::Error;
 pub use lock::Lock;

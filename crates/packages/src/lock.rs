@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::architecture::Architecture;
 use crate::archive;
 use crate::deb::{self, Deb};
 use crate::error::Error;
@@ -57,7 +58,7 @@ struct Pin {
 pub fn make(spec: &Spec, wishes: &Wishes, machine: &Machine, supply: &Supply<'_>) -> Result<Lock, Error> {
     let sources = sources::choose(spec, wishes, machine)?;
     let suite = sources[0].suite.clone();
-    let architecture = native_architecture();
+    let architecture = wishes.architecture.unwrap_or_else(Architecture::native).name;
     let archives = archive::open_all(&sources, architecture, supply, SystemTime::now())?;
     if archives.is_empty() {
         return Err(Error::NoArchive { suite });
@@ -145,7 +146,8 @@ impl Lock {
         if self.rules != rules::VERSION {
             return Err("it was made under other rules of what goes into an image: build again without it");
         }
-        if self.architecture != native_architecture() {
+        let is_known = self.architecture.parse().is_ok_and(|known: Architecture| known.name == self.architecture);
+        if !is_known && self.architecture != Architecture::native().name {
             return Err("it is for another kind of machine");
         }
         let sound = |pin: &Pin| is_sha256(&pin.sha256) && is_inside(&pin.path) && self.archive.get(pin.archive).is_some();
@@ -169,19 +171,6 @@ impl Lock {
     }
 }
 
-/// Debian's name for this architecture.
-pub fn native_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "x86" => "i386",
-        "arm" => "armhf",
-        "powerpc64" => "ppc64el",
-        "loongarch64" => "loong64",
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,7 +180,7 @@ mod tests {
         let mut lock = Lock {
             form: FORM,
             packages: "packages:debian/x?ab".into(),
-            architecture: native_architecture().into(),
+            architecture: Architecture::native().name.into(),
             rules: rules::VERSION,
             digest: String::new(),
             archive: vec![Place { mirrors: vec!["http://m/debian".into()] }],

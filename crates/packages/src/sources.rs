@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::apt::{Entry, SignedBy};
+use crate::architecture::Architecture;
 use crate::built_in;
 use crate::configuration::Configuration;
 use crate::error::Error;
@@ -48,6 +49,8 @@ impl std::fmt::Display for Source {
 pub struct Wishes {
     pub mirrors: Vec<String>,
     pub keyring: Option<PathBuf>,
+    /// The kind of machine that the image is for; `None`: this one.
+    pub architecture: Option<Architecture>,
 }
 
 /// This machine's settings.
@@ -247,7 +250,7 @@ mod tests {
             shown("debian?ab", &Wishes::default(), &machine).unwrap(),
             ["http://a|http://b c main /c.gpg", "http://s c-security main,contrib /c.gpg"]
         );
-        let wishes = Wishes { mirrors: vec!["http://w/".to_owned()], keyring: Some("/w.gpg".into()) };
+        let wishes = Wishes { mirrors: vec!["http://w/".to_owned()], keyring: Some("/w.gpg".into()), ..Wishes::default() };
         assert_eq!(shown("debian?ab", &wishes, &machine).unwrap(), ["http://w c main /w.gpg"]);
     }
 
@@ -266,7 +269,7 @@ mod tests {
         // A machine's own keys are not added to.
         let own = Machine { apt: Vec::new(), ..machine() };
         assert_eq!(
-            shown("debian/x?ab", &Wishes { mirrors: vec!["http://m".to_owned()], keyring: None }, &own).unwrap(),
+            shown("debian/x?ab", &Wishes { mirrors: vec!["http://m".to_owned()], ..Wishes::default() }, &own).unwrap(),
             ["http://m x main /t.gpg"]
         );
     }
@@ -274,7 +277,7 @@ mod tests {
     #[test]
     fn says_what_is_missing() {
         let nothing = Machine::default();
-        let mirror = |mirror: &str| Wishes { mirrors: vec![mirror.to_owned()], keyring: None };
+        let mirror = |mirror: &str| Wishes { mirrors: vec![mirror.to_owned()], ..Wishes::default() };
         let table = [
             ("devuan?ab", Wishes::default(), &nothing, "no suite given"),
             ("devuan/x?ab", Wishes::default(), &nothing, "there is no archive to get packages of x from"),

@@ -1,44 +1,52 @@
 //! In: an image to give away. Out: the registry has it under a name; blobs that it has already are not sent again.
 //!
 //! It goes to the registry itself, never to a mirror. A blob whose connection breaks is taken up where the registry says that it stopped,
-//! if it says so. The manifest, which makes the image visible, comes last.
+//! if it says so. The document that has the name, and makes the image visible, comes last.
 
 use std::fs::File;
 
 use shorefast_net::{Error as NetError, Method, Payload, Progress, Silent, Task, Url};
 
 use crate::digest::Digest;
-use crate::outgoing::{self, Outgoing};
+use crate::outgoing::{self, Outgoing, Parcel};
 use crate::registry::error::Error;
 use crate::registry::session::{Access, Session};
 use crate::registry::{Name, Registries};
 
 impl Registries {
-    pub fn push(&self, name: &Name, image: &Outgoing, progress: &dyn Progress) -> Result<Digest, Error> {
+    pub fn push(&self, name: &Name, parcel: &Parcel, progress: &dyn Progress) -> Result<Digest, Error> {
         let malformed = |problem: &str| Error::Malformed { image: name.to_string(), problem: problem.to_owned() };
         if name.digest.is_some() {
             return Err(malformed("an image is pushed under a tag; its digest is its own"));
         }
         let session = self.sessions(name, Access::Push).pop().ok_or_else(|| malformed("its registry has no address"))?;
-        let layer = Blob { digest: image.layer.digest, size: image.layer.size, content: Content::File(&image.layer.file) };
-        let config = Blob { digest: Digest::of(&image.config), size: image.config.len() as u64, content: Content::Bytes(&image.config) };
-        for blob in [layer, config] {
-            blob.push(&session, progress)?;
-        }
-        let manifest = Payload::Bytes { media_type: outgoing::MANIFEST, bytes: &image.manifest };
-        let address = session.address(&format!("manifests/{}", name.wanted()))?;
-        let answer = repeated(&session, |_| {
-            let answer = session.send(&address, Method::Put, manifest, &Silent)?;
-            let announced = answer.header("docker-content-digest").and_then(|text| text.parse().ok());
-            answer.success().map_err(|source| session.not_sent(source))?;
-            Ok(announced)
-        })?;
-        match answer {
-            Some(found) if found != image.digest => {
-                Err(Error::WrongDigest { host: session.endpoint.host.clone(), expected: image.digest, found })
+        for Outgoing { layer, config, .. } in &parcel.images {
+            let layer = Blob { digest: layer.digest, size: layer.size, content: Content::File(&layer.file) };
+            let config = Blob { digest: Digest::of(config), size: config.len() as u64, content: Content::Bytes(config) };
+            for blob in [layer, config] {
+                blob.push(&session, progress)?;
             }
-            _ => Ok(image.digest),
         }
+        for (digest, bytes) in parcel.inner() {
+            document(&session, &digest.to_string(), digest, Payload::Bytes { media_type: outgoing::MANIFEST, bytes })?;
+        }
+        let payload = Payload::Bytes { media_type: parcel.media_type, bytes: &parcel.document };
+        document(&session, &name.wanted(), parcel.digest, payload)
+    }
+}
+
+/// A manifest or index, whose parts the registry has.
+fn document(session: &Session, name: &str, digest: Digest, payload: Payload<'_>) -> Result<Digest, Error> {
+    let address = session.address(&format!("manifests/{name}"))?;
+    let announced = repeated(session, |_| {
+        let answer = session.send(&address, Method::Put, payload, &Silent)?;
+        let announced = answer.header("docker-content-digest").and_then(|text| text.parse().ok());
+        answer.success().map_err(|source| session.not_sent(source))?;
+        Ok(announced)
+    })?;
+    match announced {
+        Some(found) if found != digest => Err(Error::WrongDigest { host: session.endpoint.host.clone(), expected: digest, found }),
+        _ => Ok(digest),
     }
 }
 

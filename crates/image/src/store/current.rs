@@ -67,9 +67,7 @@ impl Store {
             Reference::Packages(_) => {
                 let spec = reference.to_string().parse().map_err(shorefast_packages::Error::from)?;
                 let lock = packaged::lock(&spec, &Wishes::default(), &self.means(Network::Allowed))?;
-                let wrong = |_| Error::Malformed { image: reference.to_string(), problem: format!("{:?} is no digest", lock.digest) };
-                let digest = lock.digest.parse().map_err(wrong)?;
-                Ok(Newest { digest, changes: changes(&here.packages, lock.versions()) })
+                Ok(Newest { digest: packaged::digest(&lock)?, changes: changes(&here.packages, lock.versions()) })
             }
             other => Err(Error::Absent { reference: other.to_string() }),
         }

@@ -5,7 +5,7 @@ use std::fs;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::export::Destination;
-use crate::outgoing::{self, About, Form};
+use crate::outgoing::{self, Form};
 use crate::reference::Reference;
 use crate::registry::name::NotAName;
 use crate::registry::{Name, Registries};
@@ -16,7 +16,7 @@ impl Store {
     pub fn export(&self, name: &str, to: &Reference) -> Result<Digest, Error> {
         let destination = Destination::check(to)?;
         let _held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;
-        destination.write(&self.rootfs(self.named(name)?), &About::client())
+        destination.write(&self.builds(name)?)
     }
 
     /// Sends the image `name` to a registry, with this machine's configuration and logins.
@@ -31,9 +31,9 @@ impl Store {
         }
         let outgoing = {
             let _held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;
-            let rootfs = self.rootfs(self.named(name)?);
+            let builds = self.builds(name)?;
             fs::create_dir_all(self.blobs()).map_err(|error| self.error(error))?;
-            outgoing::prepare(&rootfs, &About::client(), Form::Zstd, &self.blobs()).map_err(|error| self.error(error))?
+            outgoing::prepare(&builds, Form::Zstd, &self.blobs()).map_err(|error| self.error(error))?
         };
         let failed = |source| Error::Push { image: text.as_str().to_owned(), source: Box::new(source) };
         let registries = Registries::of_this_machine().map_err(failed)?;

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::nearest::nearest;
 use crate::reference::Reference;
 use crate::store::lock::{self, Work};
-use crate::store::{Store, discard};
+use crate::store::{Store, builds, discard};
 
 /// Which images live mounts use, and which mounts: known to the caller, not to the store.
 pub type Users = BTreeMap<Digest, Vec<String>>;
@@ -74,6 +74,7 @@ impl Store {
         if is_last {
             self.put_away(digest).map_err(|error| self.error(error))?;
         }
+        self.remove_stale_builds(&BTreeSet::new()).map_err(|error| self.error(error))?;
         drop(held);
         self.clear_away().map_err(|error| self.error(error))?;
         Ok(())
@@ -113,6 +114,7 @@ impl Store {
         self.clear_away().map_err(|error| self.error(error))?;
         let held = lock::alone(&self.root.join("lock")).map_err(|error| self.error(error))?;
         let users = users()?;
+        self.remove_stale_builds(&users.keys().copied().collect()).map_err(|error| self.error(error))?;
         let names = self.names().all().map_err(|error| self.error(error))?;
         let named: BTreeSet<_> = names.iter().map(|pointer| pointer.digest).collect();
         for digest in self.digests().map_err(|error| self.error(error))? {
@@ -163,6 +165,20 @@ impl Store {
             count += u64::from(fs::remove_file(entry.path()).is_ok());
         }
         count
+    }
+
+    /// Builds for other machines whose name is gone, or stands for something else by now.
+    fn remove_stale_builds(&self, used: &BTreeSet<Digest>) -> io::Result<()> {
+        let all = self.names().all()?;
+        let (stale, live): (Vec<_>, Vec<_>) = all.iter().partition(|pointer| builds::is_stale(pointer, &all));
+        for pointer in stale {
+            self.names().remove(&pointer.name)?;
+            let digest = pointer.digest;
+            if !used.contains(&digest) && !live.iter().any(|other| other.digest == digest) && self.rootfs(digest).is_dir() {
+                self.put_away(digest)?;
+            }
+        }
+        Ok(())
     }
 
     /// A rename, which is immediate; deleting takes longer and needs no lock.

@@ -51,7 +51,7 @@ impl Archive {
     }
 
     pub(crate) fn index(&self) -> PathBuf {
-        self.dists().join(format!("main/binary-{}", shorefast_packages::lock::native_architecture()))
+        self.dists().join(format!("main/binary-{}", shorefast_packages::Architecture::native().name))
     }
 
     fn home(&self) -> PathBuf {

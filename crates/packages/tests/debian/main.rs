@@ -17,7 +17,7 @@ const LIB: Package = Package { name: "lib", fields: "", file: "lib's" };
 
 fn made(archive: &Archive, keyring: &str, cache: &Path) -> Result<Lock, Error> {
     let spec = Spec::new(Some(SUITE), ["app"]).unwrap();
-    let wishes = Wishes { mirrors: vec![archive.url()], keyring: Some(archive.keyring(keyring)) };
+    let wishes = Wishes { mirrors: vec![archive.url()], keyring: Some(archive.keyring(keyring)), architecture: None };
     lock::make(&spec, &wishes, &Machine::default(), &supply(cache))
 }
 
@@ -250,7 +250,7 @@ fn mistakes_are_explained() {
     let error = made(&archive, "good", cache.path()).unwrap_err();
     assert!(told(&error).contains("there is no package app"), "{}", told(&error));
     let spec = Spec::new(Some("elsewhere"), ["lib"]).unwrap();
-    let wishes = Wishes { mirrors: vec![archive.url()], keyring: Some(archive.keyring("good")) };
+    let wishes = Wishes { mirrors: vec![archive.url()], keyring: Some(archive.keyring("good")), architecture: None };
     let error = lock::make(&spec, &wishes, &Machine::default(), &supply(cache.path())).unwrap_err();
     assert!(told(&error).starts_with("there is no file:") && error.hint().is_some(), "{}", told(&error));
     fs::write(archive.keyring("empty"), "").unwrap();

@@ -130,7 +130,7 @@ pub fn run(arguments: ImageArguments, places: &Places) -> Result<ExitCode, Error
             refuse_bare_file(&reference)?;
             pull(store, &reference.parse()?, name.as_deref(), &[])?;
         }
-        ImageCommand::Build(arguments) => report::print(&format!("{}\n", build::run(&arguments, store)?)),
+        ImageCommand::Build(arguments) => report::print(&build::run(&arguments, store)?),
         ImageCommand::Export { name, to } => report::print(&format!("{}\n", store.export(&name, &to.parse()?)?)),
         ImageCommand::Push { name, to } => {
             let to = to.as_deref().unwrap_or(&name).parse()?;
