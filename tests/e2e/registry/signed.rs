@@ -122,8 +122,9 @@ fn an_image_that_must_be_signed_is_taken_only_with_a_signature_for_it() {
     let elsewhere = name.replace("team/", "other/");
     let pull = |image: &str| host.shorefast(&["image", "pull", "--signed-by", text(&ours.public), image]);
     let by_tag = format!("{name}:1");
-    let before = store();
     pull(&by_tag).exits(32).says("it has no signature").says("hint: ");
+    let before = store();
+    assert_eq!(before, Vec::<String>::new());
     let refused = [
         ("another key", vec![other.sign(&host, &good)], "by no key of \"/etc/shorefast/keys/ours.pub\""),
         ("another image", vec![ours.sign(&host, &payload(&name, Digest::of(b"old")))], "is for another image, sha256:"),
