@@ -17,7 +17,7 @@ use shorefast_image::export::Destination;
 use shorefast_image::manifest::Platform;
 use shorefast_image::outgoing::{About, Build};
 
-use crate::{apt, process};
+use crate::{apt, docker_plugin, process};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -49,18 +49,26 @@ pub(crate) struct Architecture {
     pub(crate) compiler: &'static str,
     /// The package that has it.
     compiler_package: &'static str,
+    /// In the header of its programs, as readelf shows it.
+    machine: &'static str,
 }
 
 const ARCHITECTURES: [Architecture; 2] = [
-    Architecture { rust: "x86_64", debian: "amd64", compiler: "musl-gcc", compiler_package: "musl-tools" },
-    Architecture { rust: "aarch64", debian: "arm64", compiler: "aarch64-linux-gnu-gcc", compiler_package: "gcc-aarch64-linux-gnu" },
+    Architecture { rust: "x86_64", debian: "amd64", compiler: "musl-gcc", compiler_package: "musl-tools", machine: "X86-64" },
+    Architecture {
+        rust: "aarch64",
+        debian: "arm64",
+        compiler: "aarch64-linux-gnu-gcc",
+        compiler_package: "gcc-aarch64-linux-gnu",
+        machine: "AArch64",
+    },
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "the files of a release belong to root: run this as root");
     let find = |name: &String| ARCHITECTURES.into_iter().find(|one| one.rust == *name).with_context(|| format!("no architecture {name}"));
     let architectures = args.architectures.iter().map(find).collect::<Result<Vec<_>>>()?;
-    apt::ensure_installed(&["rpm", "xz-utils"])?;
+    apt::ensure_installed(&["binutils", "mmdebstrap", "rpm", "xz-utils"])?;
     for architecture in &architectures {
         apt::ensure_installed(&[architecture.compiler_package])?;
     }
@@ -92,6 +100,7 @@ fn make(args: &Args, architectures: &[Architecture], out: &Path, target: &Path) 
         package::deb(*architecture, &tree, out, time)?;
         package::rpm(*architecture, &tree, out, time)?;
         image(*architecture, &release, out, time)?;
+        plugin(*architecture, &release, out, time)?;
         sbom::write(*architecture, &out.join(format!("shorefast-{VERSION}-linux-{}.cdx.json", architecture.debian)))?;
     }
     deployment(out, time)?;
@@ -123,12 +132,25 @@ fn image(architecture: Architecture, binary: &Path, out: &Path, time: u64) -> Re
     Ok(())
 }
 
-/// What a cluster or a host is given.
+/// What a cluster or a host is given: manifests of the mounter and of CSI, charts, units.
 fn deployment(out: &Path, time: u64) -> Result<()> {
-    let archive = std::path::absolute(out)?.join(format!("shorefast-{VERSION}-deploy.tar.gz"));
+    archive(Path::new("."), "deploy", &out.join(format!("shorefast-{VERSION}-deploy.tar.gz")), time)
+}
+
+/// The directory of which `docker plugin create` makes a plugin.
+fn plugin(architecture: Architecture, binary: &Path, out: &Path, time: u64) -> Result<()> {
+    let work = tempfile::tempdir().context("cannot make a directory")?;
+    let name = "shorefast-docker-plugin";
+    docker_plugin::make(binary, &work.path().join(name))?;
+    archive(work.path(), name, &out.join(format!("shorefast-{VERSION}-docker-plugin-{}.tar.gz", architecture.debian)), time)
+}
+
+/// One directory, without a trace of when and by whom.
+fn archive(inside: &Path, directory: &str, to: &Path, time: u64) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX", "-I", "gzip -n9"]);
-    process::run(tar.arg(format!("--mtime=@{time}")).arg("-cf").arg(archive).arg("deploy"))
+    tar.arg(format!("--mtime=@{time}")).arg("-cf").arg(std::path::absolute(to)?);
+    process::run(tar.arg("-C").arg(inside).arg(directory))
 }
 
 fn set(path: &Path, mode: u32, time: u64) -> Result<()> {

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn make(binary: &Path, out: &Path) -> Result<()> {
+pub(crate) fn make(binary: &Path, out: &Path) -> Result<()> {
     // Wherever it is called: the tests do.
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = out.join("rootfs");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::dist::Architecture;
 use crate::{process, static_binary};
@@ -28,5 +28,17 @@ pub(super) fn build(architecture: Architecture, quick: bool, directory: &Path) -
         cargo.env(format!("CFLAGS_{variable}"), "-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0");
     }
     process::run(&mut cargo)?;
-    Ok(directory.join(target).join(profile).join("shorefast"))
+    let built = directory.join(target).join(profile).join("shorefast");
+    check(&built, architecture)?;
+    Ok(built)
+}
+
+/// For that machine, and nothing of it is looked for when it starts.
+fn check(binary: &Path, architecture: Architecture) -> Result<()> {
+    let headers = process::output(Command::new("readelf").args(["--wide", "--file-header", "--program-headers"]).arg(binary))?;
+    let machine = headers.lines().find_map(|line| line.trim().strip_prefix("Machine:")).unwrap_or_default().trim();
+    ensure!(machine.ends_with(architecture.machine), "{} is for {machine}", binary.display());
+    let dynamic = headers.lines().map(str::trim).find(|line| line.starts_with("INTERP") || line.starts_with("DYNAMIC"));
+    ensure!(dynamic.is_none(), "{} is not linked statically: {}", binary.display(), dynamic.unwrap_or_default());
+    Ok(())
 }

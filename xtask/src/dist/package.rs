@@ -31,7 +31,8 @@ pub(super) fn tree(binary: &Path, tree: &Path, time: u64) -> Result<()> {
     for page in fs::read_dir("docs/man")? {
         let page = page?.path();
         let name = page.file_name().and_then(|name| name.to_str()).context("a page has a name")?.to_owned();
-        let to = format!("usr/share/man/man1/{name}");
+        let section = page.extension().and_then(|section| section.to_str()).context("a page is of a section")?;
+        let to = format!("usr/share/man/man{section}/{name}");
         put(&page, &to, 0o644)?;
         process::run(Command::new("gzip").args(["-9", "--no-name"]).arg(tree.join(&to)))?;
         set(&tree.join(format!("{to}.gz")), 0o644, time)?;
@@ -90,7 +91,7 @@ pub(super) fn rpm(architecture: Architecture, tree: &Path, out: &Path, time: u64
          mkdir -p %{{buildroot}}/usr/share/zsh/site-functions\nmv %{{buildroot}}/usr/share/zsh/vendor-completions/_shorefast %{{buildroot}}/usr/share/zsh/site-functions/\n\
          rmdir %{{buildroot}}/usr/share/zsh/vendor-completions\n\
          %files\n/usr/bin/shorefast\n/usr/lib/systemd/system/*\n/usr/share/bash-completion/completions/shorefast\n/usr/share/zsh/site-functions/_shorefast\n\
-         /usr/share/fish/vendor_completions.d/shorefast.fish\n%doc /usr/share/doc/shorefast\n/usr/share/man/man1/*\n",
+         /usr/share/fish/vendor_completions.d/shorefast.fish\n%doc /usr/share/doc/shorefast\n/usr/share/man/man*/*\n",
         tree = tree.display()
     );
     let file = work.path().join("shorefast.spec");

@@ -18,7 +18,7 @@ fail() { echo "$*" >&2; exit 1; }
 apt-get --version > /dev/null
 dpkg --install /release/shorefast.deb
 shorefast --version | grep -q "$1" || fail "no version"
-man_page=/usr/share/man/man1/shorefast.1.gz; [ ! -e /usr/share/man/man1 ] || [ -e "$man_page" ] || fail "no man page"
+for page in man1/shorefast.1 man5/shorefast-configuration.5; do dpkg --listfiles shorefast | grep -qx "/usr/share/man/$page.gz" || fail "no man page $page"; done
 [ -e /usr/share/bash-completion/completions/shorefast ] && [ -e /usr/lib/systemd/system/shorefast.service ] || fail "no completions or unit"
 mkdir -p /etc/shorefast /srv/source /srv/target
 printf 'suite = "trixie"\nmirrors = ["file:/packages"]\nkeyring = "/packages/key.gpg"\n' > /etc/shorefast/packages.toml
