@@ -120,6 +120,7 @@ fn a_client_that_hangs_is_mounted_shown_and_ended_by_force() {
         let client = client(&host, keys);
         let target = host.directory("target");
         in_time(Request::new(&client, "hanging", "none", &target).sandboxed(&host).succeeds());
+        let _freed = Freed::at(&target);
         let hanging = wait::until("the client's process to hang", || sandboxed().into_iter().find(|pid| hangs(*pid)));
         let row = in_time(host.shorefast(&["inspect", "--json", text(&target)])).succeeds().json();
         assert_eq!(row["state"].as_str(), Some("serving"), "{row}");
@@ -128,6 +129,25 @@ fn a_client_that_hangs_is_mounted_shown_and_ended_by_force() {
         in_time(host.shorefast(&["umount", "--force", text(&target)])).succeeds();
         in_time(host.shorefast(&["reconcile"])).succeeds();
         host.assert_nothing_left();
+    }
+}
+
+/// A failed test must not leave behind what nobody may look at.
+struct Freed(u32);
+
+impl Freed {
+    fn at(target: &Path) -> Self {
+        let [mount] = &mountinfo::at(target)[..] else { panic!("not one mount") };
+        let minor = mount.device.split_once(':').and_then(|(_, minor)| minor.parse().ok());
+        Self(minor.expect("a device number"))
+    }
+}
+
+impl Drop for Freed {
+    fn drop(&mut self) {
+        if sandboxed().into_iter().any(hangs) {
+            let _ = shorefast_sys::unmount::abort_connection(self.0);
+        }
     }
 }
 

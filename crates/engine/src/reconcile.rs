@@ -255,9 +255,16 @@ pub fn retire(records: &Records, record: &Record) {
 pub fn end_client(record: &Record) -> bool {
     let Some((ids, init)) = record::ids_of(&record.id).zip(record.init) else { return true };
     let sandbox = Sandbox { ids, since: init.started, mounts: record.sandbox };
-    let none_is_left = !record.host_processes || members::end_all(&sandbox);
+    let end_processes = || !record.host_processes || members::end_all(&sandbox);
+    let mut none_is_left = end_processes();
     // Killing pid 1 of a pid namespace kills all processes in it.
     init.end(Instant::now() + CLIENT_END);
+    if !none_is_left || init.remains() {
+        // One of them may wait for the client itself, which is dead: the keeper holds the connection open, so nobody tells it.
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        record.keeper.filter(|keeper| keeper.pid != own).map(|keeper| keeper.end(Instant::now() + CLIENT_END));
+        none_is_left = end_processes();
+    }
     // Its exit waits for all others, and one of them may be stuck and have to be freed.
     let first = rustix::process::Pid::from_raw(init.pid).filter(|_| init.remains());
     none_is_left && first.is_none_or(members::end_namespace)
