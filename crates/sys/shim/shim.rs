@@ -45,6 +45,8 @@ const CONNECTION: i32 = 10;
 const RING_HEADER: u64 = 8;
 const RING_BYTES: u64 = 64 * 1024;
 const ENDED_SHIFT: u32 = 48;
+const MARKS: u64 = 256 * 1024;
+const MARK_COUNT: u64 = 256;
 
 #[cfg(target_arch = "x86_64")]
 mod nr {
@@ -58,6 +60,7 @@ mod nr {
     pub const WAIT4: usize = 61;
     pub const MOUNT: usize = 165;
     pub const PRCTL: usize = 157;
+    pub const CLOCK_GETTIME: usize = 228;
     pub const EXIT_GROUP: usize = 231;
     pub const PPOLL: usize = 271;
     pub const SETNS: usize = 308;
@@ -76,6 +79,7 @@ mod nr {
     pub const PPOLL: usize = 73;
     pub const SIGNALFD4: usize = 74;
     pub const EXIT_GROUP: usize = 94;
+    pub const CLOCK_GETTIME: usize = 113;
     pub const RT_SIGACTION: usize = 134;
     pub const RT_SIGPROCMASK: usize = 135;
     pub const PRCTL: usize = 167;
@@ -211,7 +215,7 @@ fn init(helper: i32, followed: i32) -> ! {
     let mask: u64 = 1 << (SIGCHLD - 1);
     syscall(nr::RT_SIGPROCMASK, [0, &raw const mask as usize, 0, 8, 0, 0]);
     let children = syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, 0o2004000, 0, 0]) as i32;
-    let mut total = 0u64;
+    let mut log = Log { total: 0, marked: 0, marks: 0 };
     let mut server = Server { pid: NOBODY, has_ended: false };
     let mut fds = [
         PollFd { fd: children, events: POLLIN, revents: 0 },
@@ -220,14 +224,14 @@ fn init(helper: i32, followed: i32) -> ! {
         PollFd { fd: followed, events: POLLIN, revents: 0 },
     ];
     // A child may have exited before SIGCHLD was blocked.
-    reap(helper, &mut server, &mut total);
+    reap(helper, &mut server, &mut log);
     loop {
         if !server.has_ended {
             poll(&mut fds);
         } else if !poll_for(&mut fds, LINGER) {
             exit(0);
         }
-        if fds[1].revents != 0 && copy_output(&mut total) {
+        if fds[1].revents != 0 && copy_output(&mut log) {
             fds[1].fd = -1;
         }
         if fds[0].revents != 0 {
@@ -239,7 +243,7 @@ fn init(helper: i32, followed: i32) -> ! {
                 fds[2].fd = -1;
                 fds[2].revents = 0;
             }
-            reap(helper, &mut server, &mut total);
+            reap(helper, &mut server, &mut log);
         }
         if fds[2].revents != 0 {
             server.pid = released_or_exit();
@@ -263,7 +267,7 @@ const NOBODY: i32 = 0;
 /// How many seconds the others may be silent after the serving process has ended well.
 const LINGER: u64 = 5;
 
-fn reap(helper: i32, server: &mut Server, total: &mut u64) {
+fn reap(helper: i32, server: &mut Server, log: &mut Log) {
     loop {
         let mut status = 0i32;
         let pid = syscall(nr::WAIT4, [usize::MAX, &raw mut status as usize, 1, 0, 0, 0]);
@@ -272,49 +276,80 @@ fn reap(helper: i32, server: &mut Server, total: &mut u64) {
         }
         if pid == server.pid as isize {
             // A multiple of the ring's size: it does not change where the next byte goes.
-            *total |= ((status as u64 + 1) & 0xffff) << ENDED_SHIFT;
-            write_header(total);
+            log.total |= ((status as u64 + 1) & 0xffff) << ENDED_SHIFT;
+            log.write_header();
             server.has_ended = true;
             if status != 0 {
-                copy_output(total);
+                copy_output(log);
                 exit(0);
             }
         }
         if pid == helper as isize {
             // The helper's last output belongs in the log before its exit is reported.
-            copy_output(total);
+            copy_output(log);
             // Errors are ignored: the broker may be gone, or may have released us already.
             syscall(nr::SENDTO, [CONTROL as usize, &raw const status as usize, 4, MSG_NOSIGNAL, 0, 0]);
         } else if pid < 0 && pid != EINTR {
-            copy_output(total);
+            copy_output(log);
             exit(0);
         }
     }
 }
 
+/// What is written to the ring file.
+struct Log {
+    /// Bytes so far; the upper bits are the server's end.
+    total: u64,
+    /// The second of the newest mark, and how many there were.
+    marked: u64,
+    marks: u64,
+}
+
+impl Log {
+    fn write_header(&self) {
+        write_at(&raw const self.total as usize, 8, 0);
+    }
+
+    /// For each second in which something is written: when, and what there was before.
+    fn mark(&mut self) {
+        const CLOCK_REALTIME: usize = 0;
+        let mut now = [0u64; 2];
+        syscall(nr::CLOCK_GETTIME, [CLOCK_REALTIME, now.as_mut_ptr() as usize, 0, 0, 0, 0]);
+        // SAFETY: a live local; volatile, because the compiler does not know that the kernel wrote to it.
+        let second = unsafe { core::ptr::read_volatile(now.as_ptr()) };
+        if second != self.marked {
+            let mark = [second, self.total & ((1 << ENDED_SHIFT) - 1)];
+            write_at(mark.as_ptr() as usize, 16, MARKS + self.marks % MARK_COUNT * 16);
+            self.marked = second;
+            self.marks += 1;
+        }
+    }
+}
+
+fn write_at(from: usize, length: usize, at: u64) {
+    syscall(nr::PWRITE64, [RING as usize, from, length, at as usize, 0, 0]);
+}
+
 /// Copies the pipe's contents into the ring. True: end of file, no writer is left.
-fn copy_output(total: &mut u64) -> bool {
+fn copy_output(log: &mut Log) -> bool {
     let mut buffer = [0u8; 1024];
     loop {
         let n = read(OUTPUT, &mut buffer);
         if n <= 0 {
             return n == 0;
         }
+        log.mark();
         let mut done = 0u64;
         while done < n as u64 {
-            let at = (*total + done) % RING_BYTES;
+            let at = (log.total + done) % RING_BYTES;
             let part = (n as u64 - done).min(RING_BYTES - at);
             let from = &raw const buffer as usize + done as usize;
-            syscall(nr::PWRITE64, [RING as usize, from, part as usize, (RING_HEADER + at) as usize, 0, 0]);
+            write_at(from, part as usize, RING_HEADER + at);
             done += part;
         }
-        *total += done;
-        write_header(total);
+        log.total += done;
+        log.write_header();
     }
-}
-
-fn write_header(total: &u64) {
-    syscall(nr::PWRITE64, [RING as usize, &raw const *total as usize, 8, 0, 0, 0]);
 }
 
 /// Returns the pid of the process that serves the mount, as far as it is known.

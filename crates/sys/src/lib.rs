@@ -26,6 +26,7 @@ pub mod inherited;
 pub mod activation;
 pub mod claim;
 pub mod signals;
+pub mod terminal;
 pub mod deadline;
 pub mod descriptors;
 pub mod ring;
