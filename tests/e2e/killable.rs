@@ -145,7 +145,8 @@ fn start(host: &Host, client: &Client, way: &str, timeout: &str) -> (Mount, Path
 fn is_silent(host: &Host, way: &str) -> bool {
     let said = format!("stalled {way}\n");
     let has_said = |log: Vec<u8>| log.windows(said.len()).any(|words| words == said.as_bytes());
-    hostile::files_below(host.run_directory()).iter().any(|file| fs::read(file).is_ok_and(has_said))
+    let live = |file: &&PathBuf| !file.starts_with(host.run_directory().join("past"));
+    hostile::files_below(host.run_directory()).iter().filter(live).any(|file| fs::read(file).is_ok_and(has_said))
 }
 
 fn client(host: &Host, keys: &str) -> Client {

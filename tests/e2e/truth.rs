@@ -1,5 +1,7 @@
 //! What one can rely on: `umount` says whether the client wrote back what it had, and a client knows its server.
 
+#[path = "truth/past.rs"]
+mod past;
 #[path = "truth/reasons.rs"]
 mod reasons;
 #[path = "truth/archives.rs"]

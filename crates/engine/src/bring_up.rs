@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use shorefast_broker::{Broker, Mounted, SelfMountObserver};
 use shorefast_sandbox::launcher::launch::LaunchContext;
@@ -15,16 +15,17 @@ use sys::shim::Program;
 use crate::attach::Target;
 use crate::client_root::{self, ClientRoot, RootFiles};
 use crate::error::Error;
+use crate::journal::{self, About, Event, Level};
 use crate::keeper::Keeper;
 use crate::kill_point::{self, Point};
 use crate::mount_source::MountSource;
 use crate::plan::ClientPlan;
 use crate::process::Process;
-use crate::record::{Record, Replaces};
+use crate::record::{Record, Replaces, now};
 use crate::records::{Begun, Records, Underway};
 use crate::serve::{self, ServeContext};
 use crate::start::{self, Started};
-use crate::{Host, kernel, reconcile, remembered, server, services};
+use crate::{Host, kernel, reconcile, remembered, server, services, text};
 
 /// Where the mount will be.
 #[derive(Clone, Copy, Debug)]
@@ -156,9 +157,20 @@ pub fn client<'a>(
     if mount_source.mounted().is_some_and(|mounted| mounted.is_fuse) {
         mount_source.hide()?;
     }
+    tell_refused(&mount_source.refused(), plan, &begun.id);
     let mounted = mount_source.into_mounted().expect("a complete mount is mounted");
     let record = made.expect("a complete mount was recorded");
     Ok(Serving { mounted, record, deadline, client, keeper, cgroup, begun, log })
+}
+
+/// The client was refused a call and goes on; where it does not, that is part of the error.
+fn tell_refused(refused: &[shorefast_broker::Refusal], plan: &ClientPlan, id: &str) {
+    /// One that tries again and again says nothing new.
+    const TOLD: usize = 5;
+    for refusal in refused.iter().take(TOLD) {
+        let about = About { id: Some(id), target: &shown_target(plan), client: &plan.client };
+        journal::tell(Level::Warning, Event::Refused, about, &format!("a call of its client was refused: {}", refusal.reason));
+    }
 }
 
 /// A mount at its place. The record is not finished yet.
@@ -213,10 +225,16 @@ impl<'a> Serving<'a> {
     }
 }
 
+/// The target as the caller names it, absolute.
+pub fn shown_target(plan: &ClientPlan) -> PathBuf {
+    std::path::absolute(&plan.target).unwrap_or_else(|_| plan.target.clone())
+}
+
 /// For `list`, until there is a record.
 fn underway(plan: &ClientPlan, root_files: &RootFiles) -> Underway {
     Underway {
-        target: std::path::absolute(&plan.target).unwrap_or_else(|_| plan.target.clone()),
+        target: shown_target(plan),
+        source: Some(text::without_password(&plan.source)),
         client: plan.client.clone(),
         image: root_files.name(plan),
         mode: plan.mode.to_string(),
@@ -226,11 +244,6 @@ fn underway(plan: &ClientPlan, root_files: &RootFiles) -> Underway {
 
 fn pid_of(client: &Client) -> i32 {
     client.pid().as_raw_nonzero().get()
-}
-
-/// In seconds, as records have it.
-pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since: Duration| since.as_secs())
 }
 
 /// What a record is made from.
@@ -255,6 +268,7 @@ impl Parts<'_> {
             id: begun.id.clone(),
             target: destination.path(*deadline)?,
             source: std::ffi::OsString::from_vec(mounted.source.clone()),
+            asked_source: Some(text::without_password(&plan.source)),
             fstype: mounted.fstype.clone(),
             client: plan.client.clone(),
             image: root_files.name(plan),

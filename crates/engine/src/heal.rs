@@ -15,13 +15,14 @@ use shorefast_image::store::Network;
 use shorefast_sys as sys;
 use sys::ring::Log;
 
-use crate::bring_up;
+use crate::client_end::ClientEnd;
 use crate::error::{self, Error, Obstacle};
 use crate::exit_policy::HealPolicy;
+use crate::journal::{self, About, Event, Level};
 use crate::kill_point::{self, Point};
 use crate::recipe::Recipe;
 use crate::reconcile::Covered;
-use crate::record::{Crash, Record, Replaces};
+use crate::record::{self, Crash, Record, Replaces};
 use crate::records::Records;
 use crate::replace::Primary;
 use crate::wait_status::WaitStatus;
@@ -59,7 +60,6 @@ pub fn ended(records: &Records, id: &str, held: Held) -> Result<Next, Error> {
     let since = Instant::now();
     kill_point::read(records.directory());
     let record = records.get(id).ok().flatten().or_else(|| recover::from_own_log(id));
-    let status = status();
     if let Some(record) = record.as_ref().filter(|record| record.replaced_by.is_some()) {
         drained(records, record, held);
         return Ok(Next::Nothing);
@@ -68,7 +68,8 @@ pub fn ended(records: &Records, id: &str, held: Held) -> Result<Next, Error> {
         drop(held);
         return reconcile::ended(records, id).map(|()| Next::Nothing);
     };
-    if ended_well(&record, status) {
+    let end = ClientEnd { status: status(), ..reconcile::end_of_client(records, &record) };
+    if end.is_well(&record.ends_with) {
         // As without us: whoever ends its service in order takes its mount along.
         drop(held);
         reconcile::clean_up(records, &record);
@@ -78,16 +79,24 @@ pub fn ended(records: &Records, id: &str, held: Held) -> Result<Next, Error> {
         drop(held);
         return reconcile::ended(records, id).map(|()| Next::Nothing);
     }
-    let mut crash = Crash { at: bring_up::now(), status, healed_after_ms: None, problem: None };
+    let mut crash = Crash { at: record::now(), end, healed_after_ms: None, problem: None };
     if recent(&record, policy) >= policy.crashes {
         let problem = format!("given up: {} crashes within {} s", policy.crashes, policy.within_seconds);
+        tell(&record, Level::Error, Event::GaveUp, &format!("its client died ({end}), and no other is started: {problem}"));
         note(records, &record, Crash { problem: Some(problem), ..crash });
         return Ok(Next::Nothing);
     }
     match take_over(records, &record, held, &crash, since) {
         Ok(()) => Ok(Next::Nothing),
         Err(error) => {
-            crash.problem = Some(error::chain(&error, |error| error.to_string()));
+            let said = error::chain(&error, |error| error.to_string());
+            tell(
+                &record,
+                Level::Warning,
+                Event::NotHealed,
+                &format!("its client died ({end}), and another could not take over yet: {said}"),
+            );
+            crash.problem = Some(said);
             note(records, &record, crash);
             Ok(Next::Again(pause(recent(&record, policy))))
         }
@@ -103,9 +112,13 @@ fn drained(records: &Records, record: &Record, held: Held) {
     reconcile::clean_up(records, record);
 }
 
+fn tell(record: &Record, level: Level, event: Event, what: &dyn std::fmt::Display) {
+    journal::tell(level, event, About { id: Some(&record.id), target: &record.target, client: &record.client }, what);
+}
+
 /// How many crashes and failed attempts there were lately.
 fn recent(record: &Record, policy: HealPolicy) -> u32 {
-    let from = bring_up::now().saturating_sub(policy.within_seconds);
+    let from = record::now().saturating_sub(policy.within_seconds);
     u32::try_from(record.crashes.iter().filter(|crash| crash.at >= from).count()).unwrap_or(u32::MAX)
 }
 
@@ -114,30 +127,16 @@ fn pause(failures: u32) -> Duration {
     Duration::from_secs(1 << failures.min(6))
 }
 
-/// No more of them are kept.
-const REMEMBERED: usize = 20;
-
 /// Also the end of this attempt: the sandbox is gone, and its control groups go.
 fn note(records: &Records, record: &Record, crash: Crash) {
     reconcile::remove_cgroup(&record.cgroup);
-    let _ = records.rewrite(&Record { crashes: with(record, crash), ..record.clone() });
-}
-
-fn with(record: &Record, crash: Crash) -> Vec<Crash> {
-    let mut crashes = record.crashes.clone();
-    crashes.push(crash);
-    crashes.drain(..crashes.len().saturating_sub(REMEMBERED));
-    crashes
+    let _ = records.rewrite(&record.with_crash(crash));
 }
 
 /// The mount is complete and still there, and there is what it takes to start another client.
 fn is_crash(records: &Records, record: &Record, held: &Held) -> bool {
     let is_being_made = records.maker(&record.id).is_some_and(|maker| maker.is_alive());
     held.recipe.is_some() && !is_being_made && is_in_place(records, record, held)
-}
-
-fn ended_well(record: &Record, status: Option<WaitStatus>) -> bool {
-    status.is_some_and(|status| status.is_success() || status.code().is_some_and(|code| record.ends_with.contains(&code)))
 }
 
 /// How the client ended, by the log that a keeper holds: its name may be gone. `None`: it was killed with its whole sandbox.
@@ -208,8 +207,9 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
             None => reconcile::ended(records, &old.id),
         };
     }
-    let healed_after_ms = Some(u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
-    released.record.crashes = with(old, Crash { healed_after_ms, ..crash.clone() });
+    let took = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let healed_after_ms = Some(took);
+    released.record.crashes = old.with_crash(Crash { healed_after_ms, ..crash.clone() }).crashes;
     let mut successor = released.attached();
     successor.commit()?;
     kill_point::pass(Point::Replaced);
@@ -227,7 +227,13 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
         successor.commit()?;
     }
     kill_point::pass(Point::PredecessorRemoved);
-    successor.finish();
+    let new = successor.finish();
+    tell(
+        old,
+        Level::Warning,
+        Event::Healed,
+        &format!("its client died ({}), and after {took} ms another had taken over: {}", crash.end, new.id),
+    );
     Ok(())
 }
 

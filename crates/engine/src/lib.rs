@@ -41,7 +41,9 @@ pub mod target_lock;
 pub mod attach;
 pub mod source_file;
 pub mod records;
+pub mod past;
 pub mod record;
+pub mod journal;
 pub mod kernel;
 pub mod last_words;
 pub mod plan;
@@ -64,6 +66,7 @@ pub mod kill_point;
 pub mod error;
 pub mod difference;
 pub use shorefast_image::nearest;
+pub mod client_end;
 pub mod wait_status;
 pub mod text;
 

@@ -2,6 +2,7 @@
 //! anywhere leaves nothing behind. After a kill, the keeper or the next call cleans up.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Instant;
 
 use shorefast_sandbox::Prepared;
@@ -11,13 +12,15 @@ use sys::bounded_call::Bounded;
 
 use crate::attach::{self, Target};
 use crate::bring_up::{self, Destination};
-use crate::error::Error;
+use crate::error::{self, Error, Kind};
+use crate::journal::{self, About, Event, Level};
 use crate::kill_point::{self, Point};
+use crate::past::{self, Ending, Past};
 use crate::plan::ClientPlan;
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::records::Records;
 use crate::request::Existing;
-use crate::{Host, Plan, existing, host_mount, reconcile, services, source_file, target_lock};
+use crate::{Host, Plan, existing, host_mount, reconcile, services, source_file, target_lock, text};
 
 /// A mount that is about to be made. Its sandbox is being set up on another CPU while the caller parses its arguments and plans: that part
 /// of the setup needs no plan.
@@ -59,10 +62,51 @@ pub fn prepare() -> Result<Prepared, Error> {
 
 fn mount_by_client(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Error> {
     let result = make(plan, host, prepared);
+    tell(plan, host, &result);
     if !plan.services.is_empty() {
         services::settle(&Records::at(&host.run_dir));
     }
     result
+}
+
+/// Once: a mount that is refused because it is there already has not failed, and neither has a call that makes no sense.
+fn tell(plan: &ClientPlan, host: &Host, result: &Result<Record, Error>) {
+    match result {
+        Ok(record) => {
+            let about = About { id: Some(&record.id), target: &record.target, client: &record.client };
+            let what = format!("mounted {} ({})", text::escape(record.shown_source().as_bytes()), record.fstype);
+            journal::tell(Level::Info, Event::Mounted, about, &what);
+        }
+        // Another call is making it.
+        Err(Error::Underway { .. }) => {}
+        Err(error) => match error.kind() {
+            Kind::Usage | Kind::Privilege | Kind::AlreadySame | Kind::AlreadyDifferent => {}
+            _ => past::failed(&host.run_dir, attempt(plan), error::chain(error, |error| error.to_string())),
+        },
+    }
+}
+
+/// The story of a mount that failed before it was begun.
+fn attempt(plan: &ClientPlan) -> Past {
+    Past {
+        id: None,
+        target: bring_up::shown_target(plan),
+        source: Some(text::without_password(&plan.source)),
+        fstype: None,
+        client: plan.client.clone(),
+        image: plan.root.to_string(),
+        digest: None,
+        mode: plan.mode.to_string(),
+        since: record::now(),
+        until: None,
+        label: plan.recipe.request.label.clone(),
+        first: None,
+        how: Ending::Failed,
+        end: None,
+        crashes: Vec::new(),
+        why: None,
+        maker: None,
+    }
 }
 
 fn make(plan: &ClientPlan, host: &Host, prepared: Prepared) -> Result<Record, Error> {

@@ -7,13 +7,18 @@ use shorefast_image::Store;
 use shorefast_sandbox::Cgroup;
 use shorefast_sandbox::cleaner::members;
 use shorefast_sandbox::cleaner::members::Sandbox;
+use shorefast_sys::ring;
 use shorefast_sys::unmount::{self, How, Outcome};
 
+use crate::client_end::ClientEnd;
 use crate::error::Error;
+use crate::journal::{self, About, Event, Level};
+use crate::past::{self, Ending, Past};
 use crate::process::Process;
-use crate::record::{self, Record};
+use crate::record::{self, Crash, Record};
 use crate::records::Records;
 use crate::state::{self, Look, State};
+use crate::wait_status::WaitStatus;
 use crate::{keeper, recover, services, takeover, target_lock};
 
 /// What a reconciliation did.
@@ -170,6 +175,9 @@ fn undo(records: &Records, id: &str, record: Option<&Record>) {
         Some(record) => _ = clean_up(records, record),
         None => {
             remove_cgroup(&Cgroup::find(id));
+            if let Some(story) = records.abandoned_story(id) {
+                past::keep(records.directory(), story);
+            }
             records.remove(id);
         }
     }
@@ -183,31 +191,75 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
         // No record: the launching process is dead or dying, whatever /proc still shows.
         None if services::is_one(records, id) => return services::ended(records, id),
         None => undo(records, id, None),
-        Some(record) if record.keep_dead && state::is_dead(records, &record) => remove_cgroup(&record.cgroup),
+        Some(record) if record.keep_dead && state::is_dead(records, &record) => note_death(records, &record),
         Some(record) => _ = clean_up(records, &record),
     }
     Ok(())
 }
 
+/// Its client has died, and the mount stays: `inspect` says why it is dead.
+fn note_death(records: &Records, record: &Record) {
+    let end = end_of_client(records, record);
+    remove_cgroup(&record.cgroup);
+    let crash = Crash { at: record::now(), end, healed_after_ms: None, problem: None };
+    if records.rewrite(&record.with_crash(crash)).is_ok() {
+        let about = About { id: Some(&record.id), target: &record.target, client: &record.client };
+        journal::tell(Level::Error, Event::Died, about, &format!("its client died, and the mount stays dead: {end}"));
+    }
+}
+
+/// How its client has ended, by what is left of it. `None` in it: nobody saw how.
+pub fn end_of_client(records: &Records, record: &Record) -> ClientEnd {
+    let status = ring::ended(&records.log(&record.id)).ok().flatten().map(WaitStatus);
+    let noted = || record.crashes.last().filter(|crash| crash.end.status == status).and_then(|crash| crash.end.out_of_memory);
+    ClientEnd::new(status, record.cgroup.ran_out_of_memory().or_else(noted))
+}
+
 /// Ends and removes all that belongs to a mount. Continues after errors. False: the client or the mount still exists, and so does the
 /// record, for the next attempt.
 pub fn clean_up(records: &Records, record: &Record) -> bool {
-    clean_up_with(records, record, || {
+    let how = how(record, records.is_unfinished(&record.id), state::of(records, record), end_of_client(records, record));
+    clean_up_as(records, record, how)
+}
+
+fn clean_up_as(records: &Records, record: &Record, how: (Ending, Option<ClientEnd>)) -> bool {
+    clean_up_with(records, record, how, || {
         let _lock = records.lock(&record.id, Instant::now() + DETACH_WITHIN);
         detach(records, record)
     })
 }
 
+/// Why it is being cleaned up. The client's end is part of that if it was not as it should be, or nobody else's doing.
+fn how(record: &Record, is_unfinished: bool, standing: Option<State>, end: ClientEnd) -> (Ending, Option<ClientEnd>) {
+    let is_well = end.is_well(&record.ends_with);
+    match standing {
+        _ if !record.is_of_this_boot() => (Ending::Restarted, None),
+        _ if is_unfinished => (Ending::Abandoned, None),
+        // What was still open on it is closed, or lost with its client.
+        _ if record.replaced_by.is_some() => (Ending::Replaced, (end.status.is_some() && !is_well).then_some(end)),
+        // We end it.
+        Some(State::Serving | State::Detached | State::Draining) => (Ending::Unmounted, None),
+        Some(State::Dead | State::Healing | State::Failed) if is_well => (Ending::Ended, None),
+        Some(State::Dead | State::Healing | State::Failed) => (Ending::Died, Some(end)),
+        None => (Ending::Unmounted, (end.status.is_some() && !is_well).then_some(end)),
+    }
+}
+
 /// The same for a mount that is known to be unmounted. What the mount table has under its id by now would be another mount.
 pub fn clean_up_unmounted(records: &Records, record: &Record) -> bool {
-    if record.mount.unique { clean_up(records, record) } else { clean_up_with(records, record, || true) }
+    if record.mount.unique {
+        return clean_up(records, record);
+    }
+    let how = how(record, records.is_unfinished(&record.id), None, end_of_client(records, record));
+    clean_up_with(records, record, how, || true)
 }
 
 /// The same for a mount that another one has taken the place of, and whose client has ended before. Where it had to stay, below the new one,
 /// it goes with that.
 pub fn clean_up_replaced(records: &Records, record: &Record) -> Covered {
     let replaced = Record { heal: None, keep_dead: false, init: None, ..record.clone() };
-    if clean_up(records, &replaced) {
+    let end = Some(end_of_client(records, record)).filter(|end| !end.is_well(&record.ends_with));
+    if clean_up_as(records, &replaced, (Ending::Replaced, end)) {
         return Covered::No;
     }
     let _ = records.rewrite(&Record { init: record.init, ..replaced });
@@ -221,7 +273,7 @@ pub enum Covered {
     No,
 }
 
-fn clean_up_with(records: &Records, record: &Record, detach: impl FnOnce() -> bool) -> bool {
+fn clean_up_with(records: &Records, record: &Record, (how, end): (Ending, Option<ClientEnd>), detach: impl FnOnce() -> bool) -> bool {
     if record.is_of_this_boot() {
         retire(records, record);
         let has_ended = end_client(record);
@@ -234,6 +286,7 @@ fn clean_up_with(records: &Records, record: &Record, detach: impl FnOnce() -> bo
             return false;
         }
     }
+    past::keep(records.directory(), Past::of(record, how, end));
     records.remove(&record.id);
     if record.uses_services {
         services::settle(records);
@@ -306,5 +359,42 @@ pub fn remove_cgroup(cgroup: &Cgroup) {
     let deadline = Instant::now() + Duration::from_secs(2);
     while !cgroup.remove() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(boot: &str) -> Record {
+        let json = serde_json::json!({
+            "id": "m0001-1", "target": "/srv/x", "source": "none", "fstype": "fuse", "client": "x", "image": "", "mode": "image", "since": 0,
+            "mount": {"id": 1, "unique": true, "major": 0, "minor": 1}, "namespace": 1, "init": null, "keeper": null,
+            "host_processes": false, "cgroup": [], "keep_dead": false, "boot": boot, "ends_with": [3],
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn an_end_is_told_by_what_stood_when_it_was_found() {
+        let end = |status: Option<i32>| ClientEnd { status: status.map(WaitStatus), out_of_memory: None };
+        let (dead, failed, serving) = (Some(State::Dead), Some(State::Failed), Some(State::Serving));
+        let rows = [
+            (None, end(Some(0)), Ending::Unmounted, None),
+            (None, end(Some(0x300)), Ending::Unmounted, None),
+            (None, end(Some(0x500)), Ending::Unmounted, Some(end(Some(0x500)))),
+            // Killed by who unmounted it, or served by the kernel.
+            (None, end(None), Ending::Unmounted, None),
+            (serving, end(None), Ending::Unmounted, None),
+            (dead, end(Some(0)), Ending::Ended, None),
+            (dead, end(Some(0x300)), Ending::Ended, None),
+            (dead, end(Some(9)), Ending::Died, Some(end(Some(9)))),
+            (failed, end(None), Ending::Died, Some(end(None))),
+        ];
+        for (standing, end, ending, told) in rows {
+            assert_eq!(how(&record(""), false, standing, end), (ending, told), "{standing:?} {end}");
+        }
+        assert_eq!(how(&record(""), true, dead, end(Some(9))), (Ending::Abandoned, None));
+        assert_eq!(how(&record("another"), false, dead, end(None)), (Ending::Restarted, None));
     }
 }

@@ -1,7 +1,8 @@
 //! The data kept for one mount: what the kernel does not know about it, and how to recognise it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,10 @@ use shorefast_sandbox::Cgroup;
 use shorefast_sandbox::spec::{Ids, Processes};
 use shorefast_sys as sys;
 
+use crate::client_end::ClientEnd;
 use crate::exit_policy::{HealPolicy, OnExit};
 use crate::process::Process;
 use crate::recipe::Fingerprint;
-use crate::wait_status::WaitStatus;
 use crate::{server, text};
 
 /// All data kept for a mount. No options, no environment: nothing that could be a secret.
@@ -24,6 +25,9 @@ pub struct Record {
     pub target: PathBuf,
     #[serde(with = "text")]
     pub source: OsString,
+    /// As given by the caller, without a password. Missing in records of earlier builds.
+    #[serde(default, with = "text::optional", skip_serializing_if = "Option::is_none")]
+    pub asked_source: Option<OsString>,
     pub fstype: String,
     pub client: String,
     pub image: String,
@@ -111,6 +115,19 @@ impl Record {
         server::of(init).filter(|pid| Pid::from_raw(*pid).is_some_and(sys::process::has_memory))
     }
 
+    /// The same with one crash more.
+    pub fn with_crash(&self, crash: Crash) -> Self {
+        let mut crashes = self.crashes.clone();
+        crashes.push(crash);
+        crashes.drain(..crashes.len().saturating_sub(REMEMBERED));
+        Self { crashes, ..self.clone() }
+    }
+
+    /// What it was asked for; a client may call its source whatever it likes.
+    pub fn shown_source(&self) -> &OsStr {
+        self.asked_source.as_deref().unwrap_or(&self.source)
+    }
+
     pub fn keeps_dead(on_exit: OnExit) -> bool {
         on_exit != OnExit::Detach
     }
@@ -128,13 +145,16 @@ impl Record {
     }
 }
 
+/// No more crashes are kept.
+const REMEMBERED: usize = 20;
+
 /// The death of a client, or a failed attempt to start another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crash {
     /// In seconds since 1970.
     pub at: u64,
-    /// How the client ended. `None`: all its processes were killed, and nobody saw how.
-    pub status: Option<WaitStatus>,
+    #[serde(flatten)]
+    pub end: ClientEnd,
     /// How long it took until a new client served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healed_after_ms: Option<u64>,
@@ -155,6 +175,11 @@ impl Replaces {
     pub fn of(old: &Record) -> Option<Self> {
         Some(Self { mount: old.mount, by: Process::own()? })
     }
+}
+
+/// In seconds since 1970, as records have it.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The kernel's id of a mount, as stored in a file.

@@ -5,6 +5,7 @@
 //! /run/shorefast/ID.json            a complete mount, written by rename before it is attached
 //! /run/shorefast/by-mount/NUMBER    the same file, by the kernel's id of the mount
 //! /run/shorefast/ID.log             the client's output and a copy of the record (see sys::ring)
+//! /run/shorefast/past/              what is left of mounts that are gone (see `past`)
 //! /run/shorefast/unreadable/        records that could not be read, moved there by `reconcile`
 //! ```
 //! What a killed process left behind is listed in `starting`, so the next call finds it without reading the records of all live mounts.

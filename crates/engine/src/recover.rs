@@ -46,7 +46,7 @@ fn adopt(records: &Records, pid: i32) -> Option<String> {
     if !is_lost || records.maker(&record.id).is_some() || state::of(records, &record).is_none() {
         return None;
     }
-    records.restore(&record, &fs::read(&log).ok()?).ok()?;
+    records.restore(&record, &sys::ring::whole(&log).ok()?).ok()?;
     Some(record.id)
 }
 

@@ -66,6 +66,23 @@ fn steers_a_terminal(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') || DIRECTIONS.contains(&character)
 }
 
+/// An address without the password that it may contain: `ftp://me:secret@host` becomes `ftp://me:…@host`.
+pub fn without_password(address: &OsStr) -> OsString {
+    let bytes = address.as_bytes();
+    let find = |from: usize, wanted: &[u8]| bytes[from..].windows(wanted.len()).position(|found| found == wanted).map(|at| from + at);
+    let password = || {
+        let start = find(0, b"://")? + 3;
+        let authority = &bytes[start..bytes[start..].iter().position(|byte| b"/?#".contains(byte)).map_or(bytes.len(), |end| start + end)];
+        let end = authority.iter().rposition(|byte| *byte == b'@')?;
+        let colon = authority[..end].iter().position(|byte| *byte == b':')?;
+        Some((start + colon + 1, start + end))
+    };
+    match password() {
+        Some((from, to)) => OsString::from_vec([&bytes[..from], "…".as_bytes(), &bytes[to..]].concat()),
+        None => address.to_owned(),
+    }
+}
+
 pub fn unescape(text: &str) -> Vec<u8> {
     shorefast_sys::mountinfo::unescape(text.as_bytes())
 }
@@ -104,6 +121,23 @@ mod tests {
         #[test]
         fn every_byte_string_survives(bytes: Vec<u8>) {
             proptest::prop_assert_eq!(unescape(&escape(&bytes)), bytes);
+        }
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_not_shown() {
+        let rows = [
+            ("ftp://me:sec:r@t@host:21/a:b@c", "ftp://me:…@host:21/a:b@c"),
+            ("https://me:secret@host", "https://me:…@host"),
+            ("https://me@host:1/x", "https://me@host:1/x"),
+            ("https://host:1/user:x@y", "https://host:1/user:x@y"),
+            ("me@host:/data", "me@host:/data"),
+            ("//server/share", "//server/share"),
+            ("://:@", "://:…@"),
+            ("", ""),
+        ];
+        for (address, shown) in rows {
+            assert_eq!(without_password(OsStr::new(address)), OsStr::new(shown));
         }
     }
 

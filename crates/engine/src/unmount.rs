@@ -9,6 +9,7 @@ use shorefast_sys as sys;
 use sys::ring::Log;
 use sys::unmount::{How, Outcome};
 
+use crate::client_end::ClientEnd;
 use crate::draining;
 use crate::error::{Diagnostics, Error};
 use crate::find;
@@ -137,7 +138,7 @@ fn ended_well(log: &fs::File, record: &Record) -> Result<(), Error> {
     let path = &record.target;
     let log = Log::read_from(log).unwrap_or_default();
     match log.ended.map(WaitStatus) {
-        Some(status) if !status.is_success() && !status.code().is_some_and(|code| record.ends_with.contains(&code)) => {
+        Some(status) if !ClientEnd::new(Some(status), None).is_well(&record.ends_with) => {
             let said = Diagnostics { helper: last_words::of(&log, path), refused: Vec::new() };
             Err(Error::EndedBadly { path: path.to_owned(), status, said })
         }

@@ -11,6 +11,10 @@ impl WaitStatus {
         libc::WIFEXITED(self.0).then(|| libc::WEXITSTATUS(self.0))
     }
 
+    pub fn signal(self) -> Option<i32> {
+        libc::WIFSIGNALED(self.0).then(|| libc::WTERMSIG(self.0))
+    }
+
     pub fn is_success(self) -> bool {
         self.0 == 0
     }

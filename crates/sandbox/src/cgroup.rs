@@ -37,6 +37,13 @@ pub struct Cgroup {
     limits: Limits,
 }
 
+/// The kernel killed a client for want of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutOfMemory {
+    /// The client's own limit. `None`: it has none, and the host had no more.
+    pub limit_bytes: Option<u64>,
+}
+
 /// All cgroups are below a directory of this name, which is removed with the last of them.
 const PARENT: &str = "shorefast";
 /// In microseconds: the kernel's default.
@@ -139,6 +146,16 @@ impl Cgroup {
             }
             result => result,
         })
+    }
+
+    /// Whether the kernel has killed one of its processes for want of memory. Known until the cgroup is removed.
+    pub fn ran_out_of_memory(&self) -> Option<OutOfMemory> {
+        // v2, and v1.
+        const FILES: [(&str, &str); 2] = [("memory.events", "memory.max"), ("memory.oom_control", "memory.limit_in_bytes")];
+        let places =
+            self.directories.iter().flat_map(|directory| FILES.map(|(events, limit)| (directory.join(events), directory.join(limit))));
+        let (_, limit) = places.into_iter().find(|(events, _)| fs::read_to_string(events).is_ok_and(|events| has_killed(&events)))?;
+        Some(OutOfMemory { limit_bytes: fs::read_to_string(limit).ok().and_then(|limit| limit.trim().parse().ok()) })
     }
 
     fn put_in(&self, pid: Pid) -> Result<(), Error> {
@@ -350,9 +367,28 @@ fn write(file: &Path, value: &str) -> std::io::Result<()> {
     fs::OpenOptions::new().write(true).open(file)?.write_all(value.as_bytes())
 }
 
+/// By the counters of a memory cgroup.
+fn has_killed(events: &str) -> bool {
+    events.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kill_for_want_of_memory_is_counted_in_both_versions() {
+        let rows = [
+            ("low 0\nhigh 0\nmax 31\noom 1\noom_kill 1\noom_group_kill 0\n", true),
+            ("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n", true),
+            ("low 0\nhigh 0\nmax 31\noom 0\noom_kill 0\noom_group_kill 0\n", false),
+            // Before Linux 4.13.
+            ("oom_kill_disable 0\nunder_oom 0\n", false),
+        ];
+        for (events, expected) in rows {
+            assert_eq!(has_killed(events), expected, "{events}");
+        }
+    }
 
     #[test]
     fn a_line_of_proc_names_a_hierarchy_and_a_group() {

@@ -7,6 +7,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, OFlags};
 
 use crate::error::Error;
+use crate::past;
 use crate::records::{Records, TRIES, make_directory};
 
 impl Records {
@@ -20,6 +21,8 @@ impl Records {
         for _ in 0..TRIES {
             match create_complete(path, content) {
                 Err(error) if error.kind() == ErrorKind::NotFound => self.make_directory("starting")?,
+                // What lives needs the room more than the stories of what is gone.
+                Err(error) if error.kind() == ErrorKind::StorageFull && past::make_room(&self.directory) => {}
                 result => return result,
             }
         }
@@ -31,6 +34,7 @@ impl Records {
         // one already.
         let _ = fs::remove_dir(self.directory.join("starting"));
         let _ = fs::remove_dir(self.directory.join("by-mount"));
+        let _ = fs::remove_dir(self.directory.join(past::DIRECTORY));
         let _ = fs::remove_dir(self.services());
         let _ = fs::remove_dir(&self.directory);
     }

@@ -2,6 +2,7 @@
 //! process. By it the next call finds what a killed one left behind.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -16,6 +17,7 @@ use shorefast_sys as sys;
 use sys::claim::Claim;
 
 use crate::error::Error;
+use crate::past::{self, Ending, Past};
 use crate::process::Process;
 use crate::record::{MountId, Record, slot_of};
 use crate::records::{Records, random};
@@ -33,6 +35,8 @@ pub struct Begun<'a> {
     /// The mount id under which the last record is indexed.
     indexed: RefCell<Option<MountId>>,
     done: bool,
+    /// Of a mount that leaves a story if it fails: not of a service, and not of another client for a mount, which tells that.
+    mount: Option<Underway>,
     /// Until the sandbox's processes are there to be seen by others; it does no harm for longer.
     _claim: Option<Claim>,
 }
@@ -57,6 +61,9 @@ impl Begun<'_> {
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         if !self.done {
+            if let Some(mount) = self.mount.take() {
+                past::keep(self.records.directory(), mount.attempt(&self.id, Ending::Failed));
+            }
             self.records.remove(&self.id);
         }
     }
@@ -68,10 +75,38 @@ pub struct Underway {
     /// As given by the caller, made absolute.
     #[serde(with = "text")]
     pub target: PathBuf,
+    /// As given by the caller, without a password. Missing in files of earlier builds.
+    #[serde(default, with = "text::optional")]
+    pub source: Option<OsString>,
     pub client: String,
     pub image: String,
     pub mode: String,
     pub since: u64,
+}
+
+impl Underway {
+    /// Its story, if this process does not complete it.
+    fn attempt(self, id: &str, how: Ending) -> Past {
+        Past {
+            id: Some(id.to_owned()),
+            target: self.target,
+            source: self.source,
+            fstype: None,
+            client: self.client,
+            image: self.image,
+            digest: None,
+            mode: self.mode,
+            since: self.since,
+            until: None,
+            label: None,
+            first: None,
+            how,
+            end: None,
+            crashes: Vec::new(),
+            why: None,
+            maker: Process::own(),
+        }
+    }
 }
 
 /// The content of `starting/SLOT`.
@@ -114,6 +149,7 @@ impl Records {
         deadline: Instant,
     ) -> Result<Begun<'_>, Error> {
         let (random, nonce) = random().map_err(|error| self.error(error))?;
+        let leaves_story = before.is_none();
         let before = before.and_then(|before| slot_of(&before.id));
         let first = before.unwrap_or(random);
         let starting = Starting {
@@ -132,7 +168,8 @@ impl Records {
                 true => members::is_anybody_alive(ids, &self.sandboxes_of(slot, processes)),
                 false => members::is_anybody(ids),
             };
-            if let Some(begun) = self.begin_in(slot, nonce, &starting, deadline, is_taken).map_err(|error| self.error(error))? {
+            if let Some(mut begun) = self.begin_in(slot, nonce, &starting, deadline, is_taken).map_err(|error| self.error(error))? {
+                begun.mount = begun.mount.take().filter(|_| leaves_story);
                 return Ok(begun);
             }
         }
@@ -171,7 +208,8 @@ impl Records {
         }
         let log = self.create(&self.log(&id), b"").inspect_err(|_| drop(fs::remove_file(self.starting(&id))))?.into();
         let indexed = RefCell::default();
-        Ok(Some(Begun { records: self, ids, digest: starting.digest, id, log, indexed, done: false, _claim: claim }))
+        let mount = starting.mount.clone();
+        Ok(Some(Begun { records: self, ids, digest: starting.digest, id, log, indexed, done: false, mount, _claim: claim }))
     }
 
     /// Sandboxes of mounts with the ids of this slot. Another one may have the same if none of them sees the processes of the others: who
@@ -200,6 +238,12 @@ impl Records {
     pub fn maker(&self, id: &str) -> Option<Process> {
         let starting = self.begun(id)?;
         starting.owner.filter(|_| starting.boot.is_empty() || starting.boot == sys::process::boot_id())
+    }
+
+    /// The story of a mount whose launching process was killed before there was a record. `None`: it is none of a mount of the caller's.
+    pub fn abandoned_story(&self, id: &str) -> Option<Past> {
+        let mount = self.begun(id)?.mount?;
+        Some(Past { maker: None, ..mount.attempt(id, Ending::Abandoned) })
     }
 
     /// Whether the mount is in progress, or was never completed.

@@ -20,6 +20,7 @@ use crate::front::doctor::{self, DoctorArguments};
 use crate::front::examples;
 use crate::front::image::{self, ImageArguments};
 use crate::front::install::{self, InstallArguments, UninstallArguments};
+use crate::front::logs::{self, LogsArguments};
 use crate::front::mount_unit;
 use crate::front::mount_words::{self, MountArguments};
 use crate::front::places::{self, Places};
@@ -55,29 +56,28 @@ enum Command {
     /// Show all mounts; never waits for a server
     #[command(after_long_help = examples::OF_LIST)]
     List {
+        /// Also what became of the last mounts that ended or failed: at most 100, of the last seven days, since the host was started
+        #[arg(short, long)]
+        all: bool,
+        /// With --all: only those that ended since then: a time (2026-11-18T20:00:00Z, UTC), or so long ago (10m, 2h, 1day)
+        #[arg(long, value_name = "TIME", value_parser = logs::parse_time, requires = "all")]
+        since: Option<u64>,
         /// A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, covered, namespace, since}
         #[arg(long)]
         json: bool,
     },
-    /// Show everything that is known about one mount
+    /// Show everything that is known about one mount, or about the last one there if it has ended or failed
     Inspect {
         /// A JSON object: the row of `list --json`, and more
         #[arg(long)]
         json: bool,
-        /// Where it is mounted, or its id
+        /// Where it is or was mounted, or its id
         #[arg(add = candidates::targets())]
         target: PathBuf,
     },
-    /// Show what a mount's client has printed (the newest 64 KiB)
+    /// Show what a mount's client has printed (the newest 64 KiB), also of one that has ended or failed
     #[command(after_long_help = examples::OF_LOGS)]
-    Logs {
-        /// Continue until the mount ends
-        #[arg(short, long)]
-        follow: bool,
-        /// Where it is mounted, or its id
-        #[arg(add = candidates::targets())]
-        target: PathBuf,
-    },
+    Logs(LogsArguments),
     /// Get, show and remove client images
     Image(ImageArguments),
     /// Show and check client definitions
@@ -181,9 +181,12 @@ fn run_other(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
             return upgrade::run(&arguments, &cli.places, &records);
         }
         Command::Umount(arguments) => return Ok(umount(&arguments, &records)),
-        Command::List { json } => print(&show::list(&records, json).map_err(needs_root)?),
+        Command::List { all, since, json } => {
+            let which = if all { show::Which::All { since: since.unwrap_or(0) } } else { show::Which::Live };
+            print(&show::list(&records, which, json).map_err(needs_root)?);
+        }
         Command::Inspect { json, target } => print(&show::inspect(&records, &target, json).map_err(needs_root)?),
-        Command::Logs { follow, target } => show::logs(&records, &target, follow).map_err(needs_root)?,
+        Command::Logs(arguments) => logs::run(&records, &arguments).map_err(needs_root)?,
         Command::Reconcile { json } => {
             require_root()?;
             publish::forget_stale(&records);

@@ -12,7 +12,7 @@ use shorefast_engine::definition::Layer;
 use shorefast_engine::mode::Mode;
 
 use crate::front::places::Places;
-use crate::front::{candidates, client_new, conformance, examples, show};
+use crate::front::{candidates, client_new, conformance, examples, table};
 use crate::report;
 
 #[derive(Debug, Args)]
@@ -88,7 +88,7 @@ fn list(configuration: &Configuration, json: bool) -> Result<ExitCode, Error> {
             let image = image(client).unwrap_or_else(|| "-".to_owned());
             [client.name.clone(), client.definition.types.join(","), image, client.origin.to_string()]
         }));
-        report::print(&show::table(&lines));
+        report::print(&table::table(&lines));
     }
     // Valid definitions are shown; an invalid one decides the exit code.
     let code = configuration.problems.first().map_or(ExitCode::SUCCESS, |problem| ExitCode::from(report::exit_code(problem.kind())));

@@ -16,7 +16,7 @@ use shorefast_engine::{Error, client, text};
 
 use crate::front::conformance::look::Seen;
 use crate::front::places::Places;
-use crate::front::show;
+use crate::front::table;
 use crate::report;
 
 #[derive(Debug, Args)]
@@ -253,5 +253,5 @@ fn as_text(report: &Report) -> String {
     }
     let image = report.image.as_deref().unwrap_or("none");
     let head = format!("client {}, image {image}, shorefast {}, Linux {}", report.client, report.shorefast, report.kernel);
-    format!("{}\n{}{}\n", text::escape(head.as_bytes()), show::table(&lines), if report.passed { "passed" } else { "FAILED" })
+    format!("{}\n{}{}\n", text::escape(head.as_bytes()), table::table(&lines), if report.passed { "passed" } else { "FAILED" })
 }

@@ -31,12 +31,18 @@ Examples:
 pub const OF_LIST: &str = "\
 Examples:
   Which mounts do not work?
-    shorefast list --json | jq '.[] | select(.state != \"serving\")'";
+    shorefast list --json | jq '.[] | select(.state != \"serving\")'
+  What became of those that are gone, or that failed?
+    shorefast list --all";
 
 pub const OF_LOGS: &str = "\
 Examples:
   Follow what a client says
-    shorefast logs -f /mnt";
+    shorefast logs -f /mnt
+  What it said last, also where the mount is gone or could not be made
+    shorefast logs --tail 20 /mnt
+  What it said in the last ten minutes
+    shorefast logs --since 10m /mnt";
 
 pub const OF_PULL: &str = "\
 Examples:

@@ -12,7 +12,7 @@ use shorefast_image::{Keys, Reference, Store};
 
 use crate::front::places::Places;
 use crate::front::signers::Signers;
-use crate::front::{build, candidates, examples, outdated, show};
+use crate::front::{build, candidates, examples, outdated, show, table};
 use crate::report;
 
 #[derive(Debug, Args)]
@@ -205,7 +205,7 @@ fn list(store: &Store, records: &Records, json: bool) -> Result<String, Error> {
         let names = if names.is_empty() { &["-".to_owned()][..] } else { names };
         lines.extend(names.iter().map(|name| [text::escape(name.as_bytes()), short.clone(), size(image.size), used_by.clone()]));
     }
-    Ok(show::table(&lines))
+    Ok(table::table(&lines))
 }
 
 /// The documented rows of `image list --json`: one per name; one without a name for an unnamed image.

@@ -7,8 +7,8 @@ use shorefast_engine::{Error, text};
 use shorefast_image::store::{Change, Image, Newest};
 use shorefast_image::{Reference, Store};
 
-use crate::front::show;
 use crate::front::signers::Signers;
+use crate::front::table;
 use crate::report;
 
 /// Each is asked for; the first failure decides the exit code.
@@ -66,7 +66,7 @@ fn table(rows: &[Row]) -> String {
         let name = text::escape(reference.to_string().as_bytes());
         lines.push([name, image.digest.short(), newest.digest.short(), newest.changes.iter().map(shown).collect::<Vec<_>>().join(", ")]);
     }
-    show::table(&lines)
+    table::table(&lines)
 }
 
 fn shown(change: &Change) -> String {

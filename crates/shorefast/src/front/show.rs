@@ -1,50 +1,68 @@
 //! In: mounts and reports. Out: tables for a terminal, and JSON.
 
-use std::borrow::Cow;
-use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use shorefast_engine::list::{InProgress, Listed};
 use shorefast_engine::reconcile::Report;
-use shorefast_engine::record::Crash;
 use shorefast_engine::records::Records;
 use shorefast_engine::state::{Standing, State};
-use shorefast_engine::{Error, find, list, text};
-use shorefast_sys::ring::Log;
+use shorefast_engine::{Error, list, past, text};
 
+use crate::front::show_past;
+use crate::front::table::{self, at, table};
 use crate::report;
 
-pub fn list(records: &Records, json: bool) -> Result<String, Error> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Live,
+    /// Also those that are gone, or that failed, since that second.
+    All {
+        since: u64,
+    },
+}
+
+pub fn list(records: &Records, which: Which, json: bool) -> Result<String, Error> {
     let listing = list::all(records)?;
+    let gone = match which {
+        Which::All { since } => past::all(records.directory()).since(since),
+        Which::Live => past::Kept::default(),
+    };
+    for (path, why) in &gone.unreadable {
+        report::say(&format!("shorefast: {} cannot be read: {why}", path.display()));
+    }
     for (path, why) in &listing.unreadable {
         report::say(&format!("shorefast: {} is not a record: {why} (`shorefast reconcile` moves it away)", path.display()));
     }
     if json {
-        let rows: Vec<_> = listing.mounts.iter().map(row).chain(listing.in_progress.iter().map(row_in_progress)).collect();
+        let rows = listing.mounts.iter().map(row).chain(listing.in_progress.iter().map(row_in_progress));
+        let rows: Vec<_> = rows.chain(gone.stories.iter().map(show_past::row)).collect();
         return Ok(format!("{:#}\n", Value::from(rows)));
     }
-    let mut lines = vec![["TARGET", "SOURCE", "TYPE", "CLIENT", "IMAGE", "STATE", "PID", "SINCE"].map(str::to_owned)];
+    let terminal = shorefast_sys::terminal::columns(std::io::stdout());
+    // The most important first: a narrow terminal shows no more.
+    let mut lines = vec![["TARGET", "SOURCE", "TYPE", "STATE", "SINCE", "CLIENT", "PID", "IMAGE"].map(str::to_owned)];
     lines.extend(listing.mounts.iter().map(|listed| {
         let record = &listed.record;
         [
             text::escape(listed.target().as_os_str().as_bytes()),
-            text::escape(record.source.as_bytes()),
+            text::escape(record.shown_source().as_bytes()),
             record.fstype.clone(),
-            record.client.clone(),
-            record.digest.map_or_else(|| "-".to_owned(), |digest| digest.short()),
             listed.standing.as_ref().map(in_words).unwrap_or_default(),
+            table::ago(record.since),
+            record.client.clone(),
             record.daemon().map_or_else(|| "-".to_owned(), |daemon| daemon.to_string()),
-            at(record.since),
+            record.digest.map_or_else(|| "-".to_owned(), |digest| digest.short()),
         ]
     }));
     lines.extend(listing.in_progress.iter().map(|InProgress { mount, pid, .. }| {
         let (target, pid) = (text::escape(mount.target.as_os_str().as_bytes()), pid.to_string());
-        [target, "-".to_owned(), "-".to_owned(), mount.client.clone(), "-".to_owned(), MOUNTING.to_owned(), pid, at(mount.since)]
+        let source = mount.source.as_ref().map_or_else(|| "-".to_owned(), |source| text::escape(source.as_bytes()));
+        [target, source, "-".to_owned(), MOUNTING.to_owned(), table::ago(mount.since), mount.client.clone(), pid, "-".to_owned()]
     }));
-    Ok(table(&lines))
+    let live = table::fitting(&lines, terminal);
+    Ok(if gone.stories.is_empty() { live } else { format!("{live}\n{}", show_past::table(&gone.stories, terminal)) })
 }
 
 /// The state of an unfinished mount. Its pid is that of the launching process.
@@ -54,7 +72,7 @@ fn row_in_progress(InProgress { id, mount, pid }: &InProgress) -> Value {
     json!({
         "id": id,
         "target": text::escape(mount.target.as_os_str().as_bytes()),
-        "source": null,
+        "source": mount.source.as_ref().map(|source| text::escape(source.as_bytes())),
         "fstype": null,
         "client": mount.client,
         "image": mount.image,
@@ -74,7 +92,7 @@ fn row(listed: &Listed) -> Value {
     json!({
         "id": record.id,
         "target": text::escape(listed.target().as_os_str().as_bytes()),
-        "source": text::escape(record.source.as_bytes()),
+        "source": text::escape(record.shown_source().as_bytes()),
         "fstype": record.fstype,
         "client": record.client,
         "image": record.image,
@@ -89,9 +107,16 @@ fn row(listed: &Listed) -> Value {
 }
 
 pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, Error> {
-    let listed = list::one(records, target)?;
+    let listed = match list::one(records, target) {
+        Err(error @ Error::NotOurs { .. }) => {
+            let value = show_past::inspect(records, target).ok_or(error)?;
+            return Ok(if json { format!("{value:#}\n") } else { lines(&value) });
+        }
+        listed => listed?,
+    };
     let (mut value, record) = (row(&listed), &listed.record);
     let more = json!({
+        "mounted_source": text::escape(record.source.as_bytes()),
         "init": record.init.map(|process| process.pid),
         "keeper": record.keeper.map(|process| process.pid),
         "mount_id": record.mount.id,
@@ -99,7 +124,7 @@ pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, E
         "cgroups": record.cgroup,
         "limits": record.limits,
         "on_exit": record.on_exit().name(),
-        "crashes": record.crashes.iter().map(crash).collect::<Vec<_>>(),
+        "crashes": record.crashes.iter().map(show_past::crash).collect::<Vec<_>>(),
         "degraded": record.degraded,
         "replaced_by": record.replaced_by,
         "log": text::escape(records.log(&record.id).as_os_str().as_bytes()),
@@ -113,15 +138,6 @@ pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, E
     Ok(lines(&value))
 }
 
-fn crash(crash: &Crash) -> Value {
-    json!({
-        "at": at(crash.at),
-        "client": crash.status.map_or_else(|| "killed with its sandbox".to_owned(), |status| status.to_string()),
-        "healed_after_ms": crash.healed_after_ms,
-        "problem": crash.problem,
-    })
-}
-
 /// A JSON object for display: a line per key.
 pub(crate) fn lines(value: &Value) -> String {
     let lines = value.as_object().into_iter().flatten().map(|(key, value)| {
@@ -129,34 +145,6 @@ pub(crate) fn lines(value: &Value) -> String {
         [format!("{key}:"), value]
     });
     table(&lines.collect::<Vec<_>>())
-}
-
-pub fn logs(records: &Records, target: &Path, follow: bool) -> Result<(), Error> {
-    let record = find::find(records, target)?;
-    let path = records.log(&record.id);
-    let is_terminal = std::io::stdout().is_terminal();
-    let mut seen = 0;
-    loop {
-        let log = match Log::read(&path) {
-            // The mount ended, and its log with it.
-            Err(_) if seen > 0 || follow => return Ok(()),
-            log => log.map_err(|source| Error::Record { path: path.clone(), source })?,
-        };
-        let mut out = std::io::stdout().lock();
-        if out.write_all(&for_reader(log.since(seen), is_terminal)).and_then(|()| out.flush()).is_err() || !follow {
-            return Ok(());
-        }
-        seen = log.written;
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
-/// A program gets the client's output byte for byte; on a terminal, control characters are filtered.
-fn for_reader(log: &[u8], is_terminal: bool) -> Cow<'_, [u8]> {
-    if !is_terminal {
-        return Cow::Borrowed(log);
-    }
-    Cow::Owned(text::printable(&String::from_utf8_lossy(log)).into_owned().into_bytes())
 }
 
 pub fn reconciled(report: &Report, json: bool) -> String {
@@ -188,22 +176,4 @@ fn in_words(standing: &Standing) -> String {
     let covered = if standing.covered { ",covered" } else { "" };
     let elsewhere = standing.elsewhere.map(|namespace| format!(",mnt:[{namespace}]")).unwrap_or_default();
     format!("{state}{covered}{elsewhere}")
-}
-
-fn at(seconds: u64) -> String {
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
-}
-
-pub(crate) fn table<const COLUMNS: usize>(lines: &[[String; COLUMNS]]) -> String {
-    // No cell can begin a new line.
-    let lines: Vec<_> = lines.iter().map(|line| line.each_ref().map(|cell| text::printable_line(cell))).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<_> = (0..COLUMNS).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let padded: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        text.push_str(padded.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
 }
