@@ -49,9 +49,9 @@ fn examples() -> Result<String> {
     let mut page = "\
 # One line per client
 
-Made from the catalogue (`cargo xtask generate`); `shorefast client show NAME --example` prints the same, also for definitions of your own. `tests/e2e/catalogue/examples.rs` runs each line against a server of its own, with
-that server's names in place of these; those of ceph, cifs, glusterfs and nfs, whose servers or kernels this machine may lack, are run by `cargo xtask e2e-ceph` and by the programs `cifs`, `clients` and `nfs` of the tests in their own words, and
-here only planned. More clients, without a line here, are in [CATALOGUE](CATALOGUE.md). The target, `/mnt`, is any empty directory. Every client takes `-o ro`; what goes wrong is in [ERRORS](ERRORS.md), and the client's own words are part of the error.
+Made from the catalogue (`cargo xtask generate`); `shorefast client show NAME --example` prints the same, also for definitions of your own. each line is run by a test (`tests/e2e/catalogue/examples.rs`, `tests/e2e/packages/mounts.rs`) on data or against a server of its own, with
+that server's names in place of these; those of ceph, ceph-fuse, cifs and nfs, whose servers or kernels this machine may lack, are run by `cargo xtask e2e-ceph` and by the programs `cifs` and `nfs` of the tests in their own words, and
+here only planned. What each client is for is in [CATALOGUE](CATALOGUE.md). The target, `/mnt`, is any empty directory. Every client takes `-o ro`; what goes wrong is in [ERRORS](ERRORS.md), and the client's own words are part of the error.
 "
     .to_owned();
     for client in client::all(&Configuration::default()) {

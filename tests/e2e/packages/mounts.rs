@@ -32,6 +32,7 @@ const ELSEWHERE: [&str; 10] = ["bindfs", "ceph", "ceph-fuse", "cifs", "davfs", "
 
 struct Row {
     client: &'static str,
+    /// More than its documented line has.
     options: &'static str,
     /// Makes what is mounted, and says what to name as the source.
     scenery: fn(&Scene) -> String,
@@ -125,16 +126,29 @@ impl Scene {
 
     fn mount(&self, row: &Row, source: &str, target: &Path) {
         let store = client::store();
-        let mut words = vec!["--root", text(&store), "mount", "--timeout", "80s", "-t", row.client];
+        let mut words = ["--root", text(&store), "mount", "--timeout", "80s"].map(str::to_owned).to_vec();
         if !row.options.is_empty() {
-            words.extend(["-o", row.options]);
+            words.extend(["-o", row.options].map(str::to_owned));
         }
         let file = row.secret.map(|form| self.host.file("given-secret", form.replace("{}", SECRET)));
-        if let Some(file) = &file {
-            words.extend(["--secret-file", text(file)]);
-        }
-        words.extend(["--", source, text(target)]);
+        words.extend(self.example(row.client, source, target, file.as_deref()));
         self.host.shorefast(&words).succeeds();
+    }
+
+    /// The documented line of the client (docs/EXAMPLES.md), with our names in the place of those that it has; what follows `mount`.
+    fn example(&self, name: &str, source: &str, target: &Path, secret: Option<&Path>) -> Vec<String> {
+        let shown = self.host.shorefast(&["client", "show", name, "--example"]).succeeds().stdout;
+        let line = shown.lines().find_map(|line| line.strip_prefix("shorefast mount ")).unwrap_or_else(|| panic!("no line in {shown}"));
+        let mut words: Vec<_> = line.replace("https://s3.example/", "http://127.0.0.1:9000/").split(' ').map(str::to_owned).collect();
+        let [.., their_source, their_target] = &mut words[..] else { panic!("{line}") };
+        assert_eq!(their_target, "/mnt", "{line}");
+        (*their_source, *their_target) = (source.to_owned(), text(target).to_owned());
+        let place = words.iter().position(|word| word == "--secret-file").map(|at| at + 1);
+        assert_eq!(place.is_some(), secret.is_some(), "the line and this test do not agree on a secret: {line}");
+        if let (Some(place), Some(secret)) = (place, secret) {
+            words[place] = text(secret).to_owned();
+        }
+        words
     }
 
     fn unmount(&self, client: &str, target: &Path) {
@@ -232,7 +246,7 @@ rows! {
     mergerfs_for_others: passed_through("mergerfs", "allow_other");
     disorderfs: passed_through("disorderfs", "");
     posixovl: passed_through("posixovl", "");
-    convmvfs: passed_through("convmvfs", "icharset=utf8,ocharset=utf8");
+    convmvfs: passed_through("convmvfs", "");
     avfs: read_only("avfs", |scene| {
         command::run(&["tar", "-C", "/srv/data/plain", "-cf", "/srv/data/plain.tar", "."]);
         let place = alone(scene, "plain.tar");
@@ -284,7 +298,7 @@ rows! {
         scene.with_client("ntfs-3g", "truncate -s 8M disk.ntfs; mkntfs -q -F -f disk.ntfs");
         format!("{DATA}/disk.ntfs")
     }, None);
-    fusefat: stored("fusefat", "rw+", |scene| {
+    fusefat: stored("fusefat", "", |scene| {
         scene.with_makers("truncate -s 8M disk.fat; mkfs.fat disk.fat");
         format!("{DATA}/disk.fat")
     }, None);
@@ -313,7 +327,7 @@ rows! {
     }, "nbd") };
     s3backer: Row { secret: Some("key-id:secret-key\n"), reads: None, writes: Writes::Into("file"), ..stored(
         "s3backer",
-        "baseURL=http://127.0.0.1:9000/,size=1M,blockSize=4k,quiet",
+        "",
         |scene| {
             let s3 = S3::start(&scene.host);
             let bucket = s3.source().to_owned();
