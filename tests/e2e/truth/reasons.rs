@@ -5,7 +5,7 @@ use std::fs;
 use shorefast_tests::client::Request;
 use shorefast_tests::command;
 use shorefast_tests::path::text;
-use shorefast_tests::servers::{S3, Sshd, Webdav};
+use shorefast_tests::servers::{Gluster, S3, Sshd, Webdav};
 use shorefast_tests::{Client, Host};
 
 /// What was wrong, the options and the source, and the sentence that says so.
@@ -99,13 +99,20 @@ fn of_davfs() {
     let Some(host) = Host::new() else { return };
     let client = catalogue(&host, "davfs2", include_str!("../../../crates/engine/catalogue/davfs.toml"));
     let (server, s3) = (Webdav::start(&host), S3::start(&host));
+    let (guarded, encrypted) = (Webdav::with_login(&host), Webdav::with_tls(&host));
     let none = String::new;
+    let with = |name: &str, content: &str| format!("shorefast-secret={}", host.file(name, content).display());
     let faults = [
         ("a host without an address", none(), "http://no-such-host.invalid/".to_owned(), "Could not resolve hostname"),
         ("TLS where there is none", none(), server.url().replace("http:", "https:"), "SSL handshake failed"),
         ("a directory that is not there", none(), format!("{}nosuch/", server.url()), "404 Not Found"),
         ("no WebDAV server", none(), format!("http://{}/bucket/", s3.address), "Mounting failed"),
         ("a scheme that is none", none(), "ftp://127.0.0.1/".to_owned(), "invalid URL"),
+        ("no login", none(), guarded.url(), "Could not authenticate to server"),
+        ("a password that is wrong", with("wrong", "me wrong\n"), guarded.url(), "rejected Basic challenge"),
+        ("a login without a password", with("half", "me\n"), guarded.url(), "Could not authenticate to server"),
+        ("a login that is not there", "shorefast-secret=/srv/nosuch".to_owned(), guarded.url(), "cannot read \"/srv/nosuch\""),
+        ("a CA that nobody knows", none(), encrypted.url().replace("http:", "https:"), "issuer is not trusted"),
     ];
     each_has_its_reason(&host, &client, "davfs", &faults);
 }
@@ -116,13 +123,52 @@ fn of_rclone() {
     let Some(host) = Host::new() else { return };
     let client = catalogue(&host, "rclone", include_str!("../../../crates/engine/catalogue/rclone.toml"));
     let none = String::new;
+    let configured = |name: &'static str, content: &str, reason: &'static str| {
+        (name, format!("config={}", host.file(name.replace(' ', "-"), content).display()), "remote:".to_owned(), reason)
+    };
     let faults = [
         ("a remote that is not there", none(), "nosuch:".to_owned(), "didn't find section in config file"),
         ("a backend that is not there", none(), ":nosuch:".to_owned(), "didn't find backend called \"nosuch\""),
         ("an option that nobody knows", "nosuchoption=1".to_owned(), ":memory:".to_owned(), "unknown flag: --nosuchoption"),
         ("a configuration that is not there", "config=/srv/nosuch".to_owned(), "x:".to_owned(), "cannot read \"/srv/nosuch\""),
+        configured("a configuration that is none", "garbage\n", "could not parse line: garbage"),
+        configured("a remote of no type", "[remote]\nurl = x\n", "didn't find section in config file"),
+        configured("a password that is not obscured", "[remote]\ntype = sftp\nhost = x\npass = plain\n", "is it obscured?"),
+        configured(
+            "a key that is not there",
+            "[remote]\ntype = sftp\nhost = x\nkey_file = /nosuch\n",
+            "failed to read private key file: open /nosuch",
+        ),
+        configured("half a login", "[remote]\ntype = s3\nprovider = Other\naccess_key_id = a\n", "secret_access_key not found"),
+        configured("a remote of a remote", "[remote]\ntype = alias\n", "alias can't point to an empty remote"),
+        ("a value that is none", "vfs_cache_mode=nosuch".to_owned(), ":memory:".to_owned(), "unknown cache mode level \"nosuch\""),
+        ("a time that is none", "dir_cache_time=soon".to_owned(), ":memory:".to_owned(), "invalid duration \"soon\""),
     ];
     each_has_its_reason(&host, &client, "rclone", &faults);
+}
+
+/// A volume that is there, and all that can be wrong around it. Its own words come between many others.
+#[test]
+fn of_glusterfs() {
+    let Some(host) = Host::new() else { return };
+    let client = catalogue(&host, "glusterfs", include_str!("../../../crates/engine/catalogue/glusterfs.toml"));
+    let server = Gluster::start(&host);
+    let source = server.source();
+    let address = source.split(':').next().expect("it has one").to_owned();
+    let none = String::new;
+    let faults = [
+        ("a host without an address", none(), "no-such-host.invalid:/v0".to_owned(), "disconnected from remote-host: no-such-host.invalid"),
+        ("a host without a way to it", none(), "192.0.2.1:/v0".to_owned(), "disconnected from remote-host: 192.0.2.1"),
+        ("a volume that is not there", none(), format!("{address}:/nosuch"), "failed to fetch volume file (key:/nosuch)"),
+        ("a directory that is not there", none(), format!("{source}/nosuch"), "subdirectory for mount \"/nosuch\" is not found"),
+        ("no volume", none(), address.clone(), "Server name/volume name unspecified"),
+        ("a transport that is not there", "transport=nosuch".to_owned(), source.clone(), "failed to fetch volume file (key:/v0.nosuch)"),
+        ("a port that is none", "server-port=abc".to_owned(), source.clone(), "unknown volfile server port abc"),
+        ("a port where nobody listens", "server-port=1".to_owned(), source.clone(), "Exhausted all volfile servers"),
+        ("a value that is none", "direct-io-mode=maybe".to_owned(), source.clone(), "unknown direct I/O mode setting \"maybe\""),
+        ("an option that nobody knows", "nosuchoption=1".to_owned(), source, "Invalid option: nosuchoption"),
+    ];
+    each_has_its_reason(&host, &client, "glusterfs", &faults);
 }
 
 /// What a client says is seen while it lives.
