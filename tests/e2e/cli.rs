@@ -187,7 +187,7 @@ fn bad_input_gets_a_clear_error_and_changes_nothing() {
         },
         Bad { name: "unmounting what is not ours", arguments: words(&["umount", "/srv"]), codes: &[1, 32], named: &["/srv", "hint:"] },
         Bad { name: "unmounting nothing", arguments: words(&["umount", "/srv/target"]), codes: &[1, 32], named: &["/srv/target"] },
-        Bad { name: "logs of nothing", arguments: words(&["logs", "/srv/target"]), codes: &[1, 32], named: &["/srv/target"] },
+        Bad { name: "logs of nothing", arguments: words(&["logs", "/srv/never"]), codes: &[1, 32], named: &["/srv/never"] },
         Bad { name: "an unknown command", arguments: words(&["mnt"]), codes: &[1], named: &["mnt"] },
     ];
     for row in rows {
