@@ -139,7 +139,9 @@ impl Scene {
     fn example(&self, name: &str, source: &str, target: &Path, secret: Option<&Path>) -> Vec<String> {
         let shown = self.host.shorefast(&["client", "show", name, "--example"]).succeeds().stdout;
         let line = shown.lines().find_map(|line| line.strip_prefix("shorefast mount ")).unwrap_or_else(|| panic!("no line in {shown}"));
-        let mut words: Vec<_> = line.replace("https://s3.example/", "http://127.0.0.1:9000/").split(' ').map(str::to_owned).collect();
+        // The file that appears is read as a whole.
+        let line = line.replace("https://s3.example/", "http://127.0.0.1:9000/").replace("size=1G", "size=1M");
+        let mut words: Vec<_> = line.split(' ').map(str::to_owned).collect();
         let [.., their_source, their_target] = &mut words[..] else { panic!("{line}") };
         assert_eq!(their_target, "/mnt", "{line}");
         (*their_source, *their_target) = (source.to_owned(), text(target).to_owned());
