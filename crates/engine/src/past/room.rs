@@ -49,9 +49,13 @@ fn choose(places: &[PathBuf], now: Duration) -> (Vec<&PathBuf>, Vec<&PathBuf>) {
     (go, stay)
 }
 
+/// In bytes. A disk that is three quarters full has room for it all.
+const PLENTY: u64 = 64 << 20;
+
 fn is_nearly_full(directory: &Path) -> bool {
     // No blocks: a tmpfs without a limit.
-    rustix::fs::statvfs(directory).is_ok_and(|space| space.f_blocks > 0 && space.f_bavail < space.f_blocks / 4)
+    rustix::fs::statvfs(directory)
+        .is_ok_and(|space| space.f_bavail < space.f_blocks / 4 && space.f_bavail.saturating_mul(space.f_frsize) < PLENTY)
 }
 
 #[cfg(test)]
