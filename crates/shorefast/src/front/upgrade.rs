@@ -62,8 +62,11 @@ pub fn run(arguments: &UpgradeArguments, places: &Places, records: &Records) -> 
         let progress = Progress::begin(&format!("{}/{} {}", number + 1, targets.len(), target.shown.display()));
         let row = upgrade(&target.named, arguments, &Around { records, configuration: &configuration, host: &host, workers: &workers });
         progress.end();
-        if let Err(failure) = &row {
-            let failed = report::failure_of_worker(failure);
+        if let Err(problem) = &row {
+            let failed = match problem {
+                Problem::Ours(error) => report::failure(error),
+                Problem::OfWorker(failure) => report::failure_of_worker(failure),
+            };
             code = if code == ExitCode::SUCCESS { failed } else { code };
         }
         match arguments.json {
@@ -109,17 +112,22 @@ enum Done {
     Upgraded(Box<Upgraded>),
 }
 
-fn upgrade(target: &Path, arguments: &UpgradeArguments, around: &Around<'_>) -> Result<Done, Box<Failure>> {
+enum Problem {
+    Ours(Error),
+    OfWorker(Failure),
+}
+
+fn upgrade(target: &Path, arguments: &UpgradeArguments, around: &Around<'_>) -> Result<Done, Problem> {
     let fetch = if arguments.dry_run { Fetch::Never } else { Fetch::Now };
     // Here, because this process can show how an image arrives.
-    let prospect = upgrade::prospect(around.records, around.host, around.configuration, target, fetch)?;
+    let prospect = upgrade::prospect(around.records, around.host, around.configuration, target, fetch).map_err(Problem::Ours)?;
     match (prospect.changes.is_empty(), arguments.dry_run) {
         (true, _) => return Ok(Done::Nothing(Box::new(prospect))),
         (false, true) => return Ok(Done::Planned(Box::new(prospect))),
         (false, false) => {}
     }
     let operation = Operation::Upgrade { target: prospect.record.id.into(), wait: arguments.wait.into() };
-    match around.workers.ask(operation, &[], Instant::now() + ALTOGETHER).result? {
+    match around.workers.ask(operation, &[], Instant::now() + ALTOGETHER).result.map_err(Problem::OfWorker)? {
         Answer::Upgraded(upgraded) => Ok(Done::Upgraded(upgraded)),
         other => unreachable!("an upgrade is answered with {other:?}"),
     }
@@ -162,11 +170,15 @@ fn in_words(target: &Path, done: &Done) -> String {
     lines
 }
 
-fn in_json(target: &Path, row: &Result<Done, Box<Failure>>) -> Value {
+fn in_json(target: &Path, row: &Result<Done, Problem>) -> Value {
     let target = text::escape(target.as_os_str().as_bytes());
     let done = match row {
         Ok(done) => done,
-        Err(failure) => {
+        Err(problem) => {
+            let failure = match problem {
+                Problem::Ours(error) => Failure::from(error),
+                Problem::OfWorker(failure) => failure.clone(),
+            };
             let error = json!({ "kind": failure.kind, "message": failure.message, "hint": failure.hint, "helper": failure.helper });
             return json!({
                 "target": target, "id": null, "client": null, "result": "failed", "image": null, "definition": [], "before": null,
