@@ -24,9 +24,12 @@ impl Keeping {
         let kept = File::options().read(true).write(true).create(true).truncate(false).open(&path).expect("it is served");
         let directory = File::open(directory).expect("it is served");
         let (asked, counted) = (Arc::clone(&stop), Arc::clone(&rounds));
+        // What one client has removed, another one may remember for a while, as from machine to machine.
+        static NAMES: AtomicU64 = AtomicU64::new(0);
+        let own = NAMES.fetch_add(1, Ordering::Relaxed);
         let work = move || {
             while !asked.load(Ordering::Relaxed) {
-                round(&kept, &directory, counted.load(Ordering::Relaxed))?;
+                round(&kept, &directory, counted.load(Ordering::Relaxed), own)?;
                 counted.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(std::time::Duration::from_micros(500));
             }
@@ -61,7 +64,7 @@ impl Drop for Keeping {
     }
 }
 
-fn round(kept: &File, directory: &File, number: u64) -> std::io::Result<()> {
+fn round(kept: &File, directory: &File, number: u64, own: u64) -> std::io::Result<()> {
     let wrong = |what: &str| Err(std::io::Error::other(what.to_owned()));
     let (written, mut read) = (number.to_le_bytes(), [0; 8]);
     kept.write_all_at(&written, 8 * (number % 100))?;
@@ -69,7 +72,7 @@ fn round(kept: &File, directory: &File, number: u64) -> std::io::Result<()> {
     if read != written {
         return wrong("other bytes than were written");
     }
-    let name = format!("by-descriptor-{}", number % 3);
+    let name = format!("by-descriptor-{own}-{number}");
     let file = rustix::fs::openat(directory, &name, OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
     rustix::io::write(&file, b"hello")?;
     drop(file);

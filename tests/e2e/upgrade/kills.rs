@@ -22,6 +22,7 @@ fn an_upgrade_that_is_killed_at_any_step_leaves_a_mount_that_works() {
     let points = Point::of_mount().iter().chain(Point::of_takeover()).chain(Point::of_upgrade());
     let points: Vec<_> = points.filter(|point| !NOT_PASSED.contains(&point.name())).map(|point| format!("{} 0", point.name())).collect();
     for point in points.into_iter().chain(places) {
+        eprintln!("{point}");
         let Some(host) = Host::with_binary(binary.clone(), Root::Private) else { return };
         let scene = scene_on(host, "");
         let bound = scene.host.directory("bound");
