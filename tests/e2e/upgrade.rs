@@ -110,12 +110,15 @@ fn upgrades() -> u32 {
     std::env::var("SHOREFAST_UPGRADES").ok().and_then(|count| count.parse().ok()).unwrap_or(4)
 }
 
-/// An upgrade loses nothing: what fails with a descriptor fails, too. A rename that has one path before the swap and one after is told that
+/// An upgrade loses nothing: what fails with a descriptor fails, too. A rename or link that has one path before the swap and one after is told that
 /// these are two filesystems.
 #[track_caller]
-fn assert_nobody_noticed(where_: &str, result: &load::Result) {
-    load::assert_nothing_failed(where_, result);
-    for (kind, counted) in result {
+fn assert_nobody_noticed(where_: &str, mut result: load::Result) {
+    if let Some(link) = result.get_mut("link") {
+        link.failed.retain(|error, times| !error.contains("CrossesDevices") || *times > u64::from(upgrades()));
+    }
+    load::assert_nothing_failed(where_, &result);
+    for (kind, counted) in &result {
         assert_eq!(counted.on_descriptors, 0, "{where_}: {kind}: {counted:?}");
         assert!(counted.repeated == 0 || kind == "rename", "{where_}: {kind}: {counted:?}");
         assert!(counted.repeated <= u64::from(upgrades()), "{where_}: {kind}: {counted:?}");
@@ -153,8 +156,8 @@ fn nobody_notices_who_works_by_path_or_has_something_open() {
         assert_eq!(mountinfo::at(&scene.target).len(), 1, "the number of mounts is as before");
         keeping.finish_unharmed();
     }
-    assert_nobody_noticed("here", &here.finish());
-    assert_nobody_noticed("there", &there.finish());
+    assert_nobody_noticed("here", here.finish());
+    assert_nobody_noticed("there", there.finish());
     let table = table();
     let of_it: Vec<_> = table.lines().filter(|line| line.contains(" /srv/inside ")).collect();
     assert!(of_it.len() == 1 && of_it[0].contains("/srv/inside ro,"), "{of_it:?}");
@@ -189,7 +192,7 @@ fn an_sshfs_is_upgraded_under_load_with_the_secret_that_it_has() {
     let mut result = load.finish();
     // SFTP has no pipes.
     result.remove("mknod");
-    assert_nobody_noticed("sshfs", &result);
+    assert_nobody_noticed("sshfs", result);
     scene.all_old_clients_end();
     scene.host.shorefast(&["umount", text(&scene.target)]).succeeds();
 }
