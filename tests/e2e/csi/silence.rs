@@ -19,8 +19,13 @@ fn in_container(volume: &Path, script: &str) -> Child {
     Command::new("unshare").args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("unshare is there")
 }
 
-fn waits(child: &Child) -> Option<()> {
-    (Process { pid: child.id() }.status("State")?.starts_with('D')).then_some(())
+fn status(child: &Child, field: &str) -> String {
+    Process { pid: child.id() }.status(field).unwrap_or_default()
+}
+
+/// Killed, and not gone: in the kernel, for an answer.
+fn waits(child: &Child) -> bool {
+    status(child, "State").starts_with('D')
 }
 
 /// Longer than the driver watches a client, with its looks before.
@@ -54,10 +59,11 @@ fn killed_users_of_a_silent_server_are_let_go_and_living_ones_wait() {
     assert!(servers.len() > 1, "{servers:?}");
     servers.iter().for_each(|server| server.signal(Signal::STOP));
     let mut reader = in_container(&kubelet.target("one"), "exec cat /mnt/file");
-    wait::until("the reader to wait for the server", || waits(&reader));
+    wait::until("the reader to read", || (status(&reader, "Name") == "cat").then_some(()));
+    std::thread::sleep(Duration::from_millis(500));
     reader.kill().expect("it runs");
     std::thread::sleep(WATCHED);
-    assert_eq!(waits(&reader), Some(()), "somebody lives who wants this server's answers");
+    assert!(waits(&reader), "somebody lives who wants this server's answers: {}", status(&reader, "State"));
     assert_eq!(host.wait_for_client("sshfs"), client);
     lives.kill().and_then(|()| lives.wait()).expect("it runs");
     let ended = wait::within(SOON, || reader.try_wait().expect("our own child"));

@@ -71,7 +71,10 @@ fn provision(node: &Node, claim: &Value, class: &Value, name: &str) -> Result<()
     }
     apply(
         node,
-        &json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
+        &json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {
+            // Otherwise Kubernetes takes the volume for its own, and says that it cannot delete it.
+            "name": name, "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER},
+        }, "spec": {
             "capacity": {"storage": "1Gi"}, "accessModes": claim["spec"]["accessModes"], "mountOptions": options,
             "storageClassName": class["metadata"]["name"], "persistentVolumeReclaimPolicy": class["reclaimPolicy"], "csi": csi,
             "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": of, "namespace": namespace, "uid": claim["metadata"]["uid"]},
