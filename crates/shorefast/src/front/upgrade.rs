@@ -114,7 +114,7 @@ enum Done {
 
 enum Problem {
     Ours(Error),
-    OfWorker(Failure),
+    OfWorker(Box<Failure>),
 }
 
 fn upgrade(target: &Path, arguments: &UpgradeArguments, around: &Around<'_>) -> Result<Done, Problem> {
@@ -127,7 +127,7 @@ fn upgrade(target: &Path, arguments: &UpgradeArguments, around: &Around<'_>) -> 
         (false, false) => {}
     }
     let operation = Operation::Upgrade { target: prospect.record.id.into(), wait: arguments.wait.into() };
-    match around.workers.ask(operation, &[], Instant::now() + ALTOGETHER).result.map_err(Problem::OfWorker)? {
+    match around.workers.ask(operation, &[], Instant::now() + ALTOGETHER).result.map_err(|failure| Problem::OfWorker(Box::new(failure)))? {
         Answer::Upgraded(upgraded) => Ok(Done::Upgraded(upgraded)),
         other => unreachable!("an upgrade is answered with {other:?}"),
     }
@@ -177,7 +177,7 @@ fn in_json(target: &Path, row: &Result<Done, Problem>) -> Value {
         Err(problem) => {
             let failure = match problem {
                 Problem::Ours(error) => Failure::from(error),
-                Problem::OfWorker(failure) => failure.clone(),
+                Problem::OfWorker(failure) => (**failure).clone(),
             };
             let error = json!({ "kind": failure.kind, "message": failure.message, "hint": failure.hint, "helper": failure.helper });
             return json!({
