@@ -127,8 +127,12 @@ pub(crate) struct Starting {
 
 impl Starting {
     fn is_being_made(&self) -> bool {
+        self.is_being_made_by(|owner| owner.is_alive())
+    }
+
+    fn is_being_made_by(&self, is_alive: impl FnOnce(Process) -> bool) -> bool {
         let is_now = self.boot.is_empty() || self.boot == sys::process::boot_id();
-        is_now && self.owner.is_some_and(|owner| owner.is_alive())
+        is_now && self.owner.is_some_and(is_alive)
     }
 }
 
@@ -230,8 +234,16 @@ impl Records {
 
     /// Mounts whose launching process died before it was done.
     pub fn abandoned(&self) -> Result<Vec<String>, Error> {
-        let dead = |(_, starting): &(String, Option<Starting>)| !starting.as_ref().is_some_and(Starting::is_being_made);
-        Ok(self.unfinished()?.into_iter().filter(dead).map(|(id, _)| id).collect())
+        // A process that makes many is looked at once.
+        let mut last = None;
+        let mut is_alive = |owner: Process| match last {
+            Some((known, is_alive)) if known == owner => is_alive,
+            _ => last.insert((owner, owner.is_alive())).1,
+        };
+        let mut dead = |(_, starting): &(String, Option<Starting>)| {
+            !starting.as_ref().is_some_and(|starting| starting.is_being_made_by(&mut is_alive))
+        };
+        Ok(self.unfinished()?.into_iter().filter(|one| dead(one)).map(|(id, _)| id).collect())
     }
 
     /// The launching process of an unfinished mount of this boot.
