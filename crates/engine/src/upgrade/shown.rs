@@ -76,7 +76,9 @@ fn compare(old: &Shown, new: &Shown) -> Option<String> {
     match (old.bytes, new.bytes) {
         (Some(_), None) => return Some("it does not say how large it is".to_owned()),
         // What a filesystem says of itself may change a little while it is used.
-        (Some(old), Some(new)) if old / 2 > new || new / 2 > old => return Some(format!("it has {new} bytes, and the old one {old}")),
+        (Some(old), Some(new)) if old > new.saturating_mul(2) || new > old.saturating_mul(2) => {
+            return Some(format!("it has {new} bytes, and the old one {old}"));
+        }
         _ => {}
     }
     match (&old.entries, &new.entries) {
