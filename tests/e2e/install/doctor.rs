@@ -52,8 +52,11 @@ fn what_is_broken_is_named_with_its_remedy() {
 #[test]
 fn a_kubelet_is_recognized_by_its_command_line() {
     let Some(host) = Host::new() else { return };
+    let program = host.path("kubelet");
+    std::os::unix::fs::symlink("/bin/sh", &program).expect("the directory is the test's own");
     let kubelet = |flags: &[&str]| {
-        let mut command = Command::new("sh");
+        // A program of that name, too.
+        let mut command = Command::new(&program);
         command.arg0("kubelet").args(["-c", "read never"]).args(flags).stdin(Stdio::piped());
         let mut process = command.spawn().expect("a shell can be started");
         let findings = host.shorefast(&["doctor", "--json"]);

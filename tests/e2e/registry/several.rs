@@ -153,5 +153,7 @@ fn an_export_keeps_the_index_and_what_takes_the_name_ends_it() {
     assert!(is_here());
     host.shorefast(&["image", "remove", NAME]).succeeds();
     assert!(!is_here());
+    // The image that had the name in between has none any more.
+    host.shorefast(&["image", "gc"]).succeeds();
     assert_eq!(host.shorefast(&["image", "list", "--json"]).succeeds().json(), Value::Array(Vec::new()));
 }
