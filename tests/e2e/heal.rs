@@ -6,6 +6,10 @@ mod load;
 mod limits;
 #[path = "heal/kills.rs"]
 mod kills;
+#[path = "heal/hangs.rs"]
+mod hangs;
+#[path = "heal/soak.rs"]
+mod soak;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

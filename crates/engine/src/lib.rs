@@ -23,6 +23,7 @@ pub mod unserved;
 pub mod elsewhere;
 pub mod publish;
 pub mod unmount;
+pub mod hang;
 pub mod list;
 pub mod find;
 pub mod installation;

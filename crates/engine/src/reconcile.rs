@@ -50,7 +50,7 @@ pub fn all(records: &Records, images: &Store) -> Result<Report, Error> {
         let over = match look.at(record).map(|standing| standing.state) {
             None => true,
             Some(State::Dead) => !record.keep_dead,
-            Some(State::Serving | State::Detached | State::Draining | State::Healing | State::Failed) => false,
+            Some(State::Serving | State::Hung | State::Detached | State::Draining | State::Healing | State::Failed) => false,
         };
         if over {
             let list = if clean_up(records, record) { &mut report.ended } else { &mut report.dead };
@@ -238,7 +238,7 @@ fn how(record: &Record, is_unfinished: bool, standing: Option<State>, end: Clien
         // What was still open on it is closed, or lost with its client.
         _ if record.replaced_by.is_some() => (Ending::Replaced, (end.status.is_some() && !is_well).then_some(end)),
         // We end it.
-        Some(State::Serving | State::Detached | State::Draining) => (Ending::Unmounted, None),
+        Some(State::Serving | State::Hung | State::Detached | State::Draining) => (Ending::Unmounted, None),
         Some(State::Dead | State::Healing | State::Failed) if is_well => (Ending::Ended, None),
         Some(State::Dead | State::Healing | State::Failed) => (Ending::Died, Some(end)),
         None => (Ending::Unmounted, (end.status.is_some() && !is_well).then_some(end)),

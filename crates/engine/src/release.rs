@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use shorefast_sandbox::cleaner::members;
 use shorefast_sandbox::spec::Ids;
 use shorefast_sys as sys;
@@ -56,17 +57,21 @@ pub fn unwanted(records: &Records, patience: Duration) -> Result<Vec<PathBuf>, E
 struct Silent {
     record: Record,
     ids: Ids,
+    processes: Vec<Pid>,
     moved: u64,
 }
 
 impl Silent {
     fn of(record: Record, connections: &Connections) -> Option<Self> {
         let ids = record::ids_of(&record.id).filter(|_| record.label.is_some() && record.init.is_some())?;
-        connections.waits(record.mount.minor).then(|| Self { moved: members::moved(ids), record, ids })
+        connections.waits(record.mount.minor).then(|| {
+            let processes = members::of(ids);
+            Self { moved: members::moved(&processes), processes, record, ids }
+        })
     }
 
     fn is_still(&self, connections: &Connections) -> bool {
-        connections.waits(self.record.mount.minor) && members::moved(self.ids) == self.moved
+        connections.waits(self.record.mount.minor) && members::moved(&self.processes) == self.moved
     }
 }
 

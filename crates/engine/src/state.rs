@@ -28,6 +28,8 @@ pub enum State {
     Healing,
     /// Its client died, and starting another one was given up: the mount stays, and its users get errors.
     Failed,
+    /// Its client lives and answers nothing. Never found by a look at the tables alone ([`crate::hang`]).
+    Hung,
     /// Served, but no longer at its target: unmounted lazily while in use.
     Detached,
     /// Another client has its places; it goes on serving what is open on it, and ends with the last of it.

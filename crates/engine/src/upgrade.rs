@@ -127,6 +127,7 @@ fn find_live(records: &Records, target: &std::path::Path) -> Result<Record, Erro
         Some(State::Serving) => return Ok(record),
         Some(State::Healing) => Obstacle::Healing,
         Some(State::Dead | State::Failed) => Obstacle::Dead,
+        Some(State::Hung) => Obstacle::Silent { within: shown::PATIENCE },
         Some(State::Draining) => Obstacle::Drains,
         Some(State::Detached) | None => Obstacle::Unmounted,
     };

@@ -23,6 +23,6 @@ pub use filesystem::{hold, identify, identify_from, look_at, mount, size_of, tas
 pub use list::{Listed, list, list_root};
 pub use namespaces::{mounts_of_processes, mounts_of_threads};
 pub use open::{OpenRequest, open, open_below, open_below_with, open_both, open_several};
-pub use processes::{fuse_device_of, leads_any, namespaces_of, starts_of};
+pub use processes::{fuse_device_of, leads_any, moved_by, namespaces_of, starts_of};
 pub use read::{bytes_of, read, strings_of};
 pub use run::{Bounded, Pending};

@@ -15,7 +15,7 @@ use shorefast_engine::plan::{self, Context, Plan};
 use shorefast_engine::publish::Made;
 use shorefast_engine::records::Records;
 use shorefast_engine::{
-    Error, Installation, Request, elsewhere, existing, list, options, publish, refresh, release, unmount, unserved, upgrade, usage,
+    Error, Installation, Request, elsewhere, existing, hang, list, options, publish, refresh, release, unmount, unserved, upgrade, usage,
 };
 use shorefast_image::Silent;
 use shorefast_sandbox::cgroup;
@@ -92,8 +92,16 @@ fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result
         Operation::InBase(task) => base::in_second_worker(task, secrets)?,
         Operation::Upgrade { target, wait } => upgrade(&records, &job.installation, target, *wait, warnings)?,
         Operation::Release { patience } => release::unwanted(&records, *patience).map(|ended| Answer::Released(ended.len()))?,
-        Operation::List => list::all(&records).map(Answer::Listed)?,
-        Operation::Inspect { target } => list::one(&records, target).map(|listed| Answer::Inspected(Box::new(listed)))?,
+        Operation::List => {
+            let mut listing = list::all(&records)?;
+            hang::mark(&mut listing.mounts);
+            Answer::Listed(listing)
+        }
+        Operation::Inspect { target } => {
+            let mut listed = list::one(&records, target)?;
+            hang::mark(std::slice::from_mut(&mut listed));
+            Answer::Inspected(Box::new(listed))
+        }
     })
 }
 

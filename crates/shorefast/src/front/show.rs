@@ -8,7 +8,7 @@ use shorefast_engine::list::{InProgress, Listed};
 use shorefast_engine::reconcile::Report;
 use shorefast_engine::records::Records;
 use shorefast_engine::state::{Standing, State};
-use shorefast_engine::{Error, list, past, text};
+use shorefast_engine::{Error, hang, list, past, text};
 
 use crate::front::show_past;
 use crate::front::table::{self, at, table};
@@ -24,7 +24,8 @@ pub enum Which {
 }
 
 pub fn list(records: &Records, which: Which, json: bool) -> Result<String, Error> {
-    let listing = list::all(records)?;
+    let mut listing = list::all(records)?;
+    hang::mark(&mut listing.mounts);
     let gone = match which {
         Which::All { since } => past::all(records.directory()).since(since),
         Which::Live => past::Kept::default(),
@@ -107,13 +108,14 @@ fn row(listed: &Listed) -> Value {
 }
 
 pub fn inspect(records: &Records, target: &Path, json: bool) -> Result<String, Error> {
-    let listed = match list::one(records, target) {
+    let mut listed = match list::one(records, target) {
         Err(error @ Error::NotOurs { .. }) => {
             let value = show_past::inspect(records, target).ok_or(error)?;
             return Ok(if json { format!("{value:#}\n") } else { lines(&value) });
         }
         listed => listed?,
     };
+    hang::mark(std::slice::from_mut(&mut listed));
     let (mut value, record) = (row(&listed), &listed.record);
     let more = json!({
         "mounted_source": text::escape(record.source.as_bytes()),
@@ -167,6 +169,7 @@ pub fn reconciled(report: &Report, json: bool) -> String {
 fn in_words(standing: &Standing) -> String {
     let state = match standing.state {
         State::Serving => "serving",
+        State::Hung => "hung",
         State::Dead => "dead",
         State::Healing => "healing",
         State::Failed => "failed",
