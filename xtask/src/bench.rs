@@ -11,6 +11,7 @@ mod enclosure;
 mod csi;
 mod data;
 mod docker;
+mod heal;
 mod memory;
 mod overhead;
 mod packages;
@@ -94,9 +95,11 @@ enum Part {
     Pull,
     /// docker run with a volume of ours, and with a bind mount
     Docker,
+    /// A client is killed: how long its users wait for the next one, beside native mounts
+    Heal,
 }
 
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     Part::Overhead,
     Part::Reality,
     Part::Memory,
@@ -108,6 +111,7 @@ const PARTS: [Part; 11] = [
     Part::Packages,
     Part::Pull,
     Part::Docker,
+    Part::Heal,
 ];
 
 /// Beside what the tests need.
@@ -185,6 +189,7 @@ fn measure_one(part: Part, n: usize) -> Result<ExitCode> {
         Part::Packages => packages::measure(&host, n),
         Part::Pull => pull::measure(&host, n),
         Part::Docker => docker::measure(&host, n),
+        Part::Heal => heal::measure(&host, n),
     };
     println!("{}", serde_json::to_string::<Measured>(&measured?)?);
     Ok(ExitCode::SUCCESS)

@@ -1,32 +1,57 @@
-//! `cargo xtask soak`: SIGKILL of `shorefast mount` at random times, many times over. What must hold afterwards is in
-//! tests/e2e/crash; this builds and starts it.
+//! `cargo xtask soak`: what takes many times to be believed. SIGKILL of `shorefast mount` at random times (`--kills`), of clients under load
+//! (`--crashes`), and of the process that starts a new client, at each of its steps (`--healer-kills`). What must hold afterwards is in
+//! tests/e2e/crash and tests/e2e/heal; this builds and starts it.
 
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 
-use crate::{process, setup};
+use crate::{process, setup, test};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many mounts are killed
-    #[arg(long, default_value_t = 1000)]
-    kills: u32,
-    /// Repeat a run: the seed that it printed
+    /// How many mounts are killed while they are made: 1000, unless something else is asked for
+    #[arg(long)]
+    kills: Option<u32>,
+    /// How many clients are killed, in turns, while many kinds of operations go on, on the host and in a container
+    #[arg(long)]
+    crashes: Option<u32>,
+    /// Only this client's
+    #[arg(long, requires = "crashes")]
+    client: Option<String>,
+    /// How many times the process that starts a new client is killed, at each of its steps in turn
+    #[arg(long)]
+    healer_kills: Option<u32>,
+    /// Repeat a run of --kills: the seed that it printed
     #[arg(long)]
     seed: Option<u64>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     setup::run()?;
-    process::show(Command::new("cargo").args(["build", "--quiet", "--package", "shorefast"]))?;
-    let mut test = Command::new("cargo");
-    test.args(["test", "--quiet", "--package", "shorefast-tests", "--test", "crash", "--", "--ignored", "--nocapture", "soak"])
-        .env("SOAK_KILLS", args.kills.to_string())
-        .env("MUST_RUN", "1");
-    if let Some(seed) = args.seed {
-        test.env("SOAK_SEED", seed.to_string());
+    if args.healer_kills.is_some() {
+        test::build_killable()?;
     }
-    process::show(&mut test)?;
+    process::show(Command::new("cargo").args(["build", "--quiet", "--package", "shorefast"]))?;
+    let is_alone = args.crashes.is_none() && args.healer_kills.is_none();
+    if let Some(kills) = args.kills.or(is_alone.then_some(1000)) {
+        let seed = args.seed.map(|seed| ("SOAK_SEED", seed.to_string()));
+        soak("crash", "soak", [Some(("SOAK_KILLS", kills.to_string())), seed])?;
+    }
+    if let Some(kills) = args.healer_kills {
+        soak("heal", "soak_healer_kills", [Some(("SOAK_HEALER_KILLS", kills.to_string())), None])?;
+    }
+    if let Some(crashes) = args.crashes {
+        let client = args.client.clone().map(|client| ("SOAK_CLIENT", client));
+        soak("heal", "soak_crashes", [Some(("SOAK_CRASHES", crashes.to_string())), client])?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn soak(program: &str, name: &str, variables: [Option<(&str, String)>; 2]) -> Result<()> {
+    let mut test = Command::new("cargo");
+    test.args(["test", "--quiet", "--package", "shorefast-tests", "--test", program, "--", "--ignored", "--nocapture", name])
+        .env("MUST_RUN", "1")
+        .envs(variables.into_iter().flatten());
+    process::show(&mut test)
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// The binary that can be killed at any named point, beside the normal one. Built in the same place and for the whole workspace, so that
 /// nothing but the engine and what stands on it is compiled twice.
-fn build_killable() -> Result<()> {
+pub(crate) fn build_killable() -> Result<()> {
     check(&["build", "--quiet", "--workspace", "--bins", "--features=shorefast/kill-points"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let place = target.join("kill-points/debug");
