@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     setup::run()?;
     kernels::run()?;
     prepare()?;
-    process::show(Command::new("cargo").args(["build", "--quiet", "--workspace", "--all-targets"]))?;
+    process::show(process::cargo().args(["build", "--quiet", "--workspace", "--all-targets"]))?;
     let program = matrix::built(|name| name == "ceph")?.concat();
     matrix::pull(cache::directory()?.join(ARCHIVE.name), &IMAGES)?;
 

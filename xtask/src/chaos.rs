@@ -13,7 +13,7 @@ mod story;
 mod verdict;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -52,7 +52,7 @@ const STORIES: u64 = 6;
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.binary.is_none() {
         setup::run()?;
-        process::show(Command::new("cargo").args(["build", "--quiet", "--package", "shorefast"]))?;
+        process::show(process::cargo().args(["build", "--quiet", "--package", "shorefast"]))?;
     }
     shorefast_tests::hostile::client();
     let seed = args.seed.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_secs()));

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     setup::run()?;
     kernels::run()?;
-    process::show(Command::new("cargo").args(["build", "--quiet", "--workspace", "--all-targets"]))?;
+    process::show(process::cargo().args(["build", "--quiet", "--workspace", "--all-targets"]))?;
     let program = matrix::programs(|name| name == "dead")?.concat();
     matrix::make_images()?;
     let arguments = ["--include-ignored", "--nocapture", "--color=never"];

@@ -66,7 +66,7 @@ fn build() -> Result<PathBuf> {
     let machine = process::output(Command::new("rustc").args(["--print", "host-tuple"]))?;
     let machine = machine.trim();
     process::show(
-        Command::new("cargo")
+        process::cargo()
             .args(["build", "--quiet", "--release", "--target", machine, "--manifest-path"])
             .arg(Path::new(DIRECTORY).join("Cargo.toml"))
             .arg("--target-dir")

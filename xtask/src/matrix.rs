@@ -4,7 +4,7 @@
 //! `thorough` is left out of `cargo xtask test`, which has no time for it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
@@ -66,7 +66,7 @@ const GUEST_MEMORY: &str = "1536M";
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     setup::run()?;
     kernels::run()?;
-    process::show(Command::new("cargo").args(["build", "--quiet", "--workspace", "--all-targets"]))?;
+    process::show(process::cargo().args(["build", "--quiet", "--workspace", "--all-targets"]))?;
     let extent = if args.quick { Extent::Quick } else { Extent::Thorough };
     let programs = match args.program.as_slice() {
         [] => extent.programs()?,
@@ -201,7 +201,7 @@ pub(crate) fn programs(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> 
 /// Cargo puts a hash into a file name, so it has to be asked.
 pub(crate) fn built(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let arguments = ["test", "--quiet", "--workspace", "--all-targets", "--no-run", "--message-format=json"];
-    let messages = process::output(Command::new("cargo").args(arguments))?;
+    let messages = process::output(process::cargo().args(arguments))?;
     let programs: Vec<_> = messages.lines().filter_map(|message| test_program(message, &is_wanted)).collect();
     if programs.is_empty() {
         return Err(anyhow!("cargo built no such end-to-end tests"));

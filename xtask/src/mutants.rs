@@ -67,7 +67,7 @@ struct Runner {
 
 impl Runner {
     fn prepare() -> Result<Self> {
-        process::show(Command::new("cargo").args(["build", "--quiet", "--workspace", "--all-targets"]))?;
+        process::show(process::cargo().args(["build", "--quiet", "--workspace", "--all-targets"]))?;
         shorefast_tests::hostile::client();
         let place = std::env::current_dir().context("no working directory")?.join("target/mutants");
         Ok(Self { copy: Copy::of_checkout(&place.join("source"))?, build: place.join("build") })
@@ -99,7 +99,7 @@ impl Runner {
     fn run_tests(&self, caught: &Caught) -> Result<Vec<String>> {
         let mut command = match caught {
             Caught::EndToEnd(filter) => {
-                let mut cargo = Command::new("cargo");
+                let mut cargo = process::cargo();
                 // Not that package alone: cargo would compile all dependencies again, with other features.
                 cargo.args(["nextest", "run", "--workspace", "--filterset"]).arg(format!("package(shorefast-tests) & ({filter})"));
                 cargo.env("SHOREFAST_BIN", self.build_binary()?);
@@ -122,7 +122,7 @@ impl Runner {
     }
 
     fn cargo(&self) -> Command {
-        let mut cargo = Command::new("cargo");
+        let mut cargo = process::cargo();
         cargo.current_dir(self.copy.path()).env("CARGO_TARGET_DIR", &self.build);
         cargo
     }

@@ -1,8 +1,21 @@
 //! Running other programs: a failed one is an error that shows its command line and what it said.
 
+use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+/// cargo, as if it were called by hand. What `cargo xtask` is told of its own package would make build scripts that look at it (ring's) run
+/// again, and with them all that is built on those.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    let of_package =
+        |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
+    for name in std::env::vars_os().map(|(name, _)| name).filter(of_package) {
+        command.env_remove(name);
+    }
+    command
+}
 
 /// Runs quietly; what the program printed is shown only if it failed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {

@@ -1,7 +1,5 @@
 //! `cargo xtask setup`: a fresh Debian 12 machine with Rust becomes one that can run the tests.
 
-use std::process::Command;
-
 use anyhow::{Result, ensure};
 
 use crate::{apt, archive, cache, deploy_tools, images, process, s3_server};
@@ -71,5 +69,5 @@ fn ensure_nextest() -> Result<()> {
         return Ok(());
     }
     eprintln!("building cargo-nextest");
-    process::run(Command::new("cargo").args(["install", "--quiet", "--locked", "cargo-nextest"]))
+    process::run(process::cargo().args(["install", "--quiet", "--locked", "cargo-nextest"]))
 }

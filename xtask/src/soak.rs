@@ -2,7 +2,7 @@
 //! (`--crashes`), and of the process that starts a new client, at each of its steps (`--healer-kills`). What must hold afterwards is in
 //! tests/e2e/crash and tests/e2e/heal; this builds and starts it.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.healer_kills.is_some() {
         test::build_killable()?;
     }
-    process::show(Command::new("cargo").args(["build", "--quiet", "--package", "shorefast"]))?;
+    process::show(process::cargo().args(["build", "--quiet", "--package", "shorefast"]))?;
     let is_alone = args.crashes.is_none() && args.healer_kills.is_none();
     if let Some(kills) = args.kills.or(is_alone.then_some(1000)) {
         let seed = args.seed.map(|seed| ("SOAK_SEED", seed.to_string()));
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn soak(program: &str, name: &str, variables: [Option<(&str, String)>; 2]) -> Result<()> {
-    let mut test = Command::new("cargo");
+    let mut test = process::cargo();
     test.args(["test", "--quiet", "--package", "shorefast-tests", "--test", program, "--", "--ignored", "--nocapture", name])
         .env("MUST_RUN", "1")
         .envs(variables.into_iter().flatten());

@@ -36,7 +36,7 @@ fn build_as(profile: &str, map: Option<&Path>) -> Result<PathBuf> {
     let profile_argument = format!("--profile={profile}");
     let arguments = ["build", "--quiet", &profile_argument, "--package=shorefast", "--target-dir=target/static", "--target", &target];
     let script = std::path::absolute(LINK_SCRIPT).context("no working directory")?;
-    let mut cargo = Command::new("cargo");
+    let mut cargo = process::cargo();
     cargo.args(arguments).env("RUSTFLAGS", FLAGS).envs(map.map(|map| ("SHOREFAST_LINK_MAP", map)));
     if profile == "release" && script.exists() {
         cargo.env("SHOREFAST_LINK_SCRIPT", script);

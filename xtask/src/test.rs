@@ -77,11 +77,11 @@ pub(crate) fn build_killable() -> Result<()> {
 
 fn check(arguments: &[&str]) -> Result<Tally> {
     eprintln!("[{}] cargo {}", clock::since_start(), arguments.join(" "));
-    process::show(Command::new("cargo").args(arguments)).map(|()| Tally::default())
+    process::show(process::cargo().args(arguments)).map(|()| Tally::default())
 }
 
 fn run_here(args: &Args) -> Result<Tally> {
-    let mut command = Command::new("cargo");
+    let mut command = process::cargo();
     command
         .args(["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests=pass", "--config-file", "tests/nextest.toml"])
         .args(&args.filter);

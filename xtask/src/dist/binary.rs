@@ -18,7 +18,7 @@ pub(super) fn build(architecture: Architecture, quick: bool, directory: &Path) -
     let remap = |from: &Path, to: &str| format!(" --remap-path-prefix={}={to}", from.display());
     let flags = format!("{}{}{}", static_binary::FLAGS, remap(&here, "/shorefast"), remap(&cargo_home, "/cargo"));
     let variable = target.replace('-', "_");
-    let mut cargo = Command::new("cargo");
+    let mut cargo = process::cargo();
     cargo.args(["build", "--quiet", "--locked", "--package=shorefast", "--target", &target]);
     cargo.arg(format!("--profile={profile}")).arg("--target-dir").arg(directory);
     cargo.env("RUSTFLAGS", flags).env(format!("CC_{variable}"), architecture.compiler);

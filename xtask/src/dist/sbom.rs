@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -81,7 +80,7 @@ struct License<'a> {
 
 pub(super) fn write(architecture: Architecture, file: &Path) -> Result<()> {
     let target = format!("{}-unknown-linux-musl", architecture.rust);
-    let mut cargo = Command::new("cargo");
+    let mut cargo = process::cargo();
     cargo.args(["metadata", "--locked", "--format-version=1", "--filter-platform", &target]);
     let metadata: Metadata = serde_json::from_str(&process::output(&mut cargo)?).context("cargo metadata is not what it was")?;
     let packages: BTreeMap<_, _> = metadata.packages.iter().map(|package| (package.id.as_str(), package)).collect();
