@@ -123,7 +123,7 @@ fn a_client_that_hangs_is_mounted_shown_and_ended_by_force() {
         let _freed = Freed::at(&target);
         let hanging = wait::until("the client's process to hang", || sandboxed().into_iter().find(|pid| hangs(*pid)));
         let row = in_time(host.shorefast(&["inspect", "--json", text(&target)])).succeeds().json();
-        assert_eq!(row["state"].as_str(), Some("serving"), "{row}");
+        assert_eq!(row["state"].as_str(), Some("hung"), "{row}");
         assert!(row["pid"].as_i64().is_some_and(|pid| pid != i64::from(hanging)), "{row}");
         in_time(host.shorefast(&["doctor"]));
         in_time(host.shorefast(&["umount", "--force", text(&target)])).succeeds();
