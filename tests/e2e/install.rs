@@ -105,12 +105,12 @@ fn foreign_and_changed_files_are_refused_and_stay() {
     let Some(host) = host() else { return };
     fs::write("/usr/sbin/umount.s3fs", "somebody's").expect("/usr is the test's own");
     let before = files();
-    host.shorefast(&["install", "--helpers", "s3fs"]).exits(2).says("is there and not ours").says("hint: move it away");
+    host.shorefast(&["install", "--helpers", "s3fs"]).exits(2).says("exists and was not installed by Shorefast").says("hint: move it away");
     assert_eq!(files(), before, "one refusal, and nothing happens");
     host.shorefast(&["install", "--systemd"]).succeeds();
     fs::write("/etc/systemd/system/shorefast.service", "[Unit]\n").expect("/etc is the test's own");
     host.shorefast(&["install", "--systemd"]).exits(2).says("was changed since it was installed");
-    let said = host.shorefast(&["uninstall"]).exits(2).says("/etc/systemd/system/shorefast.service changed since and is left").stdout;
+    let said = host.shorefast(&["uninstall"]).exits(2).says("/etc/systemd/system/shorefast.service: changed since the installation").stdout;
     assert!(
         said.contains("leave    /etc/systemd/system/shorefast.service")
             && !said.contains("remove   /etc/systemd/system/shorefast.service\n"),

@@ -344,7 +344,7 @@ fn a_pull_that_fails_leaves_the_store_as_it_was() {
     image_pull(&host, Path::new("/srv"), &registry.name("before:1")).succeeds();
     let before = store();
     let rows = [
-        ("wrong bytes", format!("{}/tools:1", meddler.address), "not what it has to be"),
+        ("wrong bytes", format!("{}/tools:1", meddler.address), "wrong checksum"),
         ("a missing tag", registry.name("tools:2"), "has no tools:2"),
         ("a foreign architecture", registry.name("other:1"), foreign()),
         ("an unreachable registry", "127.0.0.1:1/tools:1".to_owned(), "cannot reach"),

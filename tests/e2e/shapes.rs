@@ -115,7 +115,10 @@ const GUESTS: &[Shape] = &[
     works("ptrace_scope 1", "sysctl -q kernel.yama.ptrace_scope=1"),
     works("ptrace_scope 2", "sysctl -q kernel.yama.ptrace_scope=2"),
     Shape {
-        outcome: Outcome::Fails { cause: "does not let us read the arguments of the client's call", remedy: "kernel.yama.ptrace_scope=3" },
+        outcome: Outcome::Fails {
+            cause: "does not let Shorefast read the arguments of the client's call",
+            remedy: "kernel.yama.ptrace_scope=3",
+        },
         doctor: Some("kernel.yama.ptrace_scope=3"),
         ..works("ptrace_scope 3", "sysctl -q kernel.yama.ptrace_scope=3")
     },

@@ -115,7 +115,7 @@ fn only_root_decides_what_root_does() {
         (&directory, 1000, 0o755, "belongs to uid 1000"),
     ] {
         set(path, owner, mode);
-        host.shorefast(&words).exits(1).says("whoever can change it would be root").says(problem).says(text(path));
+        host.shorefast(&words).exits(1).says("its content decides what root does").says(problem).says(text(path));
         set(path, 0, if path == &file { 0o644 } else { 0o755 });
     }
     // A link is as good as what it leads to.
@@ -141,7 +141,7 @@ fn so_it_is_with_registries_and_packages() {
     for (file, reference) in [("registries.toml", "docker://127.0.0.1:1/x"), ("packages.toml", "packages:debian/bookworm?sshfs")] {
         let path = Path::new("/etc/shorefast").join(file);
         fs::write(&path, "").expect("/etc is the test's own");
-        let problem = "whoever can change it would be root";
+        let problem = "its content decides what root does";
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("/etc is the test's own");
         host.shorefast(&["image", "pull", reference]).exits(32).says(problem).says(file);
         fs::remove_file(&path).expect("/etc is the test's own");

@@ -1,4 +1,4 @@
-//! Running a program with a deadline, and everything that it said.
+//! Runs a program with a deadline, and collects its output.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// No program in these tests may take longer; what should fail sooner has its own `--timeout`.
+/// No program in these tests may take longer; calls that should fail sooner have their own `--timeout`.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-/// A caller like kubelet waits for the end of our output, not of our process: whoever lives on must have let go of it.
+/// A caller like kubelet waits for the end of our output, not of our process: processes that live on must have closed it.
 const OUTPUT_ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Panics with everything the program said, unless it exited 0.
+    /// Panics with the program's whole output, unless it exited with 0.
     #[track_caller]
     pub fn succeeds(self) -> Self {
         self.exits(0)
@@ -51,7 +51,7 @@ impl Ran {
     }
 }
 
-/// Runs a program of the machine; its success is part of the test's scenery.
+/// Runs a program of the machine; its success is part of the test's set-up.
 #[track_caller]
 pub fn run(words: &[&str]) -> Ran {
     let mut command = Command::new(words[0]);
@@ -89,9 +89,9 @@ impl Running {
         self.child.id()
     }
 
-    /// As a terminal's Ctrl-C: for a program that was started in a process group of its own.
+    /// Like Ctrl-C in a terminal: for a program that was started in its own process group.
     pub fn interrupt(&self) {
-        // It may have ended already, which is as good.
+        // It may have ended already, which is fine.
         let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), rustix::process::Signal::INT);
     }
 
@@ -110,7 +110,7 @@ impl Running {
         let status = self.child.wait().expect("a child can be waited for");
         let end_of = |output: &Receiver<Vec<u8>>, name| {
             let bytes = output.recv_timeout(OUTPUT_ENDS_WITHIN).ok();
-            assert!(bytes.is_some(), "{} has ended, but somebody holds its {name} open", self.what);
+            assert!(bytes.is_some(), "{} has ended, but another process holds its {name} open", self.what);
             text(bytes)
         };
         let (stdout, stderr) = (end_of(&self.stdout, "stdout"), end_of(&self.stderr, "stderr"));
@@ -131,7 +131,7 @@ fn read_in_background(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>>
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if pipe.read_to_end(&mut bytes).is_ok() {
-            drop(sender.send(bytes)); // nobody listens any more: the test has failed for another reason
+            drop(sender.send(bytes)); // the receiver is gone: the test has failed for another reason
         }
     });
     receiver

@@ -1,4 +1,4 @@
-//! Somebody who works in a directory without a pause, and counts what fails.
+//! A load that works in a directory without a pause, and counts failed operations.
 
 use std::fs;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ impl Load {
 
     pub fn finish(mut self) -> Done {
         self.stop.store(true, Ordering::Relaxed);
-        self.worker.take().expect("nobody else takes it").join().expect("it does not panic")
+        self.worker.take().expect("it is taken only once").join().expect("it does not panic")
     }
 }
 

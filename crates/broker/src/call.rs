@@ -54,7 +54,7 @@ fn optional(address: u64, string: Result<Vec<u8>, Refusal>) -> Result<Vec<u8>, R
 
 fn unreadable(errno: Errno) -> Refusal {
     if errno == Errno::TIMEDOUT {
-        return Refusal::policy(errno, "the client's arguments are in memory that cannot be read in time");
+        return Refusal::policy(errno, "the client's arguments are in memory that could not be read in time");
     }
     if errno == Errno::ACCESS {
         return Refusal::no_tracing();

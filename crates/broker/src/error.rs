@@ -33,7 +33,7 @@ pub enum By {
     Kernel,
     /// The kernel was still waiting for the server at the deadline.
     Silence,
-    /// The kernel lets nobody look into another process.
+    /// The kernel forbids all users to read another process's memory.
     NoTracing,
 }
 
@@ -74,7 +74,7 @@ impl Refusal {
     }
 
     pub(crate) fn no_tracing() -> Self {
-        let reason = "this kernel does not let us read the arguments of the client's call".to_owned();
+        let reason = "this kernel does not let Shorefast read the arguments of the client's call".to_owned();
         Self { errno: Errno::PERM, reason, by: By::NoTracing }
     }
 

@@ -53,9 +53,9 @@ pub fn open(call: &Notification, listener: BorrowedFd<'_>, user: u32) -> Result<
 /// There is one such filesystem per network namespace, and a service only sees that of this host.
 fn judge(name: &[u8], filesystem: u32) -> Result<(), Refusal> {
     if name != PIPE.as_bytes() {
-        Err(Refusal::policy(Errno::ACCESS, "the service opened something else than a pipe for credentials"))
+        Err(Refusal::policy(Errno::ACCESS, "the service opened a file that is not a pipe for credentials"))
     } else if filesystem != MAGIC {
-        Err(Refusal::policy(Errno::ACCESS, "the service looked for a pipe where there are none"))
+        Err(Refusal::policy(Errno::ACCESS, "the service looked for a pipe in a place that has none"))
     } else {
         Ok(())
     }

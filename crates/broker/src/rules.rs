@@ -131,7 +131,7 @@ pub fn judge(fstype: &str, items: &[Item], asked: &Asked, extra: &[Extra]) -> Re
         let own = table.map(|table| table.own).unwrap_or_default();
         let more = extra.iter().filter(|extra| extra.fstype == fstype).flat_map(|extra| &extra.options);
         if !(is_listed(item, GENERIC) || is_listed(item, own) || more.into_iter().any(|one| matches(item, one)) || asked.0.contains(item)) {
-            return refuse(&item.key, "neither the caller nor its definition asked for it");
+            return refuse(&item.key, "neither the caller nor the client's definition asked for it");
         }
     }
     let required = table.map(|table| table.required).unwrap_or_default();

@@ -222,7 +222,7 @@ mod tests {
             ("its port", v4(111), vec![Grant::Port(111)], true),
             ("another port of root's", v4(22), vec![Grant::Port(111), Grant::ReservedPort], false),
             ("a reserved port", v4(700), vec![Grant::ReservedPort], true),
-            ("a reserved port that it has no need of", v4(700), vec![Grant::Port(111)], false),
+            ("a reserved port that it does not need", v4(700), vec![Grant::Port(111)], false),
             ("everybody's port", v4(4000), vec![], true),
             ("any port", v4(0), vec![], true),
             ("its socket", unix(b"/run/a\0"), vec![socket.clone()], true),

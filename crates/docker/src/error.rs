@@ -1,4 +1,4 @@
-//! Why a call fails, in the words that the container engine shows its user.
+//! Errors of a call, with the text that the container engine shows its user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub enum Error {
     #[error("the option {key:?} is too long, or has a NUL")]
     Value { key: String },
     #[error(
-        "{what} looks like a secret, and options are kept and shown: put it alone into a file that only root can read, and say -o secret-file=PATH"
+        "{what} looks like a secret, and options are kept and shown: put it alone into a file that only root can read, and pass -o secret-file=PATH"
     )]
     Secret { what: String },
     #[error("there is a volume {name:?} with other options: {} (hint: remove it first, or choose another name)", differs.join(", "))]
@@ -43,7 +43,7 @@ pub enum Error {
     Internal(String),
 }
 
-/// What a failure may say.
+/// The longest error text.
 const LONGEST: usize = 2000;
 
 impl Error {

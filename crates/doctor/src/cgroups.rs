@@ -35,7 +35,7 @@ fn judge(available: &[String], mounted: bool, writable: bool) -> Finding {
         (false, ..) => Finding::warning("cgroups", "no cgroup hierarchy is mounted", "mount -t cgroup2 cgroup2 /sys/fs/cgroup"),
         (_, false, _) => Finding::warning(
             "cgroups",
-            "no cgroup hierarchy can be written to: limits fail, and clients stay in the cgroup of the launching process",
+            "no cgroup hierarchy is writable: limits fail, and clients stay in the cgroup of the launching process",
             "run it on the host, or with /sys/fs/cgroup writable",
         ),
         (_, _, false) => Finding::warning(

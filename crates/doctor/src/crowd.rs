@@ -21,7 +21,8 @@ fn judge(table: &[Entry], images: &Path) -> Option<Finding> {
     let below = mountinfo::covering(table, images)?;
     let beside = table.iter().filter(|entry| entry.parent == below.id).count();
     let (images, below) = (images.display(), below.mount_point.display());
-    let finding = format!("{beside} mounts are on {below}, where {images} is: the kernel looks at each of them whenever a client starts");
+    let finding =
+        format!("{beside} mounts are on {below}, which also holds {images}: the kernel walks through all of them whenever a client starts");
     (beside >= MANY).then(|| Finding::warning("images", finding, format!("give it a mount of its own: mount --bind {images} {images}")))
 }
 

@@ -50,7 +50,7 @@ fn judge(kernel: &Kernel) -> Finding {
         Kernel { may_trace: false, .. } => Finding::bad(
             "kernel",
             format!("Linux {release}: kernel.yama.ptrace_scope=3 keeps the broker from reading the clients' calls"),
-            "set it to 2 or less in /etc/sysctl.d and boot again; until then only --mode chroot works",
+            "set it to 2 or less in /etc/sysctl.d and reboot; until then only --mode chroot works",
         ),
         Kernel { user_namespaces: UserNamespaces::Absent, .. } => Finding::warning(
             "kernel",

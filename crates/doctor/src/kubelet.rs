@@ -50,7 +50,7 @@ fn judge(mounter: Option<&Path>, look: impl Fn(&Path) -> Look) -> Vec<Finding> {
         let remedy = "`shorefast install --kubelet` makes a link of the right name";
         return vec![Finding::bad(
             "kubelet",
-            format!("kubelet's mounter {shown} is not called mounter: we would not recognise kubelet's calls"),
+            format!("kubelet's mounter {shown} is not called mounter: Shorefast would not recognise kubelet's calls"),
             remedy,
         )];
     }
@@ -68,7 +68,7 @@ fn judge(mounter: Option<&Path>, look: impl Fn(&Path) -> Look) -> Vec<Finding> {
 
 /// Only of processes in our mount namespace: paths of others may mean other files.
 fn command_lines() -> impl Iterator<Item = Vec<String>> {
-    // Only of few: to ask a process for these can take as long as it likes.
+    // Read for few processes only: a process can delay reading its command line for as long as it likes.
     let is_called_so = |pid: &Pid| {
         let name = fs::read_to_string(process_scan::directory(*pid).join("comm")).unwrap_or_default();
         ["kubelet", "hyperkube"].contains(&name.trim_end())

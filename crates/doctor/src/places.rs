@@ -17,9 +17,9 @@ pub fn check(subject: &str, directory: &Path) -> Finding {
     let existing = directory.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(Path::new("/"));
     let shown = directory.display();
     match statvfs(existing) {
-        Err(error) => Finding::bad(subject, format!("{shown} cannot be looked at: {error}"), "choose another with --run-dir or --root"),
+        Err(error) => Finding::bad(subject, format!("{shown} cannot be examined: {error}"), "choose another with --run-dir or --root"),
         Ok(information) if information.f_flag.contains(StatVfsMountFlags::RDONLY) || access(existing, Access::WRITE_OK).is_err() => {
-            Finding::bad(subject, format!("{shown} cannot be written to"), "run it as root, or choose another with --run-dir or --root")
+            Finding::bad(subject, format!("{shown} is not writable"), "run it as root, or choose another with --run-dir or --root")
         }
         Ok(information) => {
             let free = information.f_bavail.saturating_mul(information.f_frsize);

@@ -57,7 +57,7 @@ impl FromStr for Digest {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no digest of the form sha256:…")]
+#[error("{0:?} is not a digest of the form sha256:…")]
 pub struct NotADigest(String);
 
 impl fmt::Display for Digest {

@@ -14,7 +14,7 @@ pub enum Error {
     Reference { text: String, problem: &'static str },
     #[error("cannot use {path:?} as an image")]
     Open { path: PathBuf, source: io::Error },
-    #[error("{path:?} is no root filesystem: {problem}")]
+    #[error("{path:?} is not a root filesystem: {problem}")]
     NotARoot { path: PathBuf, problem: &'static str },
     #[error("cannot use {image:?}: {problem}")]
     Malformed { image: String, problem: String },
@@ -22,11 +22,11 @@ pub enum Error {
     NoSuchTag { image: String, wanted: Option<String>, there: Vec<String> },
     #[error("{image:?} is not for this machine: wanted {wanted}, there is {}", list(there))]
     Platform { image: String, wanted: Platform, there: Vec<String> },
-    #[error("a part of {image:?} is not what it should be: {expected} expected, {found} found")]
+    #[error("a part of {image:?} is damaged: expected {expected}, found {found}")]
     Digest { image: String, expected: Digest, found: Digest },
     #[error("cannot unpack layer {layer} of {image:?}")]
     Layer { image: String, layer: usize, source: layers::Error },
-    #[error("layer {layer} of {image:?} is not what it should be")]
+    #[error("layer {layer} of {image:?} is damaged")]
     Blob { image: String, layer: usize, source: stream::Error },
     #[error("cannot get {image} from a registry")]
     Registry { image: String, source: Box<registry::Error> },
@@ -81,18 +81,18 @@ impl Error {
             Self::Registry { source, .. } | Self::Push { source, .. } => source.hint()?,
             Self::Signature { source, .. } => return Some(of_signature(source)),
             Self::Keys { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "put the public key there that `cosign generate-key-pair` wrote"
+                "put the public key that `cosign generate-key-pair` wrote there"
             }
             Self::Keys { .. } => {
-                "a file of root's with one or more public keys in PEM, ECDSA on P-256, as `cosign generate-key-pair` writes them"
+                "it must belong to root and hold one or more public keys in PEM, ECDSA on P-256, as `cosign generate-key-pair` writes them"
             }
             Self::Export { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
-                "choose another name, or remove what is there: only a directory in OCI image layout is added to"
+                "choose another name, or remove the existing file: an image can be added only to a directory in OCI image layout"
             }
             Self::Export { .. } => "check the directory and its permissions",
             Self::Packages(error) => error.hint()?,
-            Self::Unknown { .. } => "`shorefast image list` shows what is there",
-            Self::InUse { .. } => "unmount first; an update needs no removal: new mounts use what is pulled under the same name",
+            Self::Unknown { .. } => "`shorefast image list` shows all images",
+            Self::InUse { .. } => "unmount first; an update needs no removal: new mounts use the image that is pulled under the same name",
             Self::Store { .. } => "choose another place with --root",
             _ => return None,
         };
@@ -122,9 +122,9 @@ impl Error {
 fn of_signature(problem: &Problem) -> String {
     let text = match problem {
         Problem::Unsigned | Problem::OtherKey { .. } => {
-            "`cosign sign --key KEY IMAGE@DIGEST` signs it; who demands it is `signed_by` of the client or of registries.toml"
+            "`cosign sign --key KEY IMAGE@DIGEST` signs it; the signature is required by `signed_by` of the client or of registries.toml"
         }
-        Problem::OtherDigest { .. } | Problem::Text { .. } => "do not use it: a signature was moved here from something else",
+        Problem::OtherDigest { .. } | Problem::Text { .. } => "do not use it: the signature was moved here from another image",
         Problem::OtherName { .. } => {
             "use it under the name that it was signed for, with a mirror in registries.toml where it lies elsewhere"
         }

@@ -1,4 +1,4 @@
-//! Images in registries: a name in, the image's documents and then its layers out; or an image in, and the registry has it.
+//! Images in registries: a name in, the image's documents and then its layers out; or an image in, which is sent to the registry.
 //!
 //! A registry, its mirrors and everything in between are not trusted: every document and every layer is verified against its digest, or is
 //! not used. Mirrors are tried first, then the registry itself.
@@ -121,7 +121,7 @@ fn descend(sessions: &[Session], image: &str, platform: &Platform, named: Digest
             }
         }
     }
-    Err(malformed("its indexes lead from one to the next without an end".to_owned()))
+    Err(malformed("its indexes refer to each other in a circle or too deeply".to_owned()))
 }
 
 fn layers(image: &str, manifest: &Manifest, config: &Config) -> Result<Vec<Layer>, Error> {

@@ -1,8 +1,9 @@
 //! In: an image that was found in a registry, and the keys that may have signed it. Out: which of them did, or why it must not be used.
 //!
-//! Signatures are cosign's, by a key: beside the image lies another one, under the tag `sha256-HEX.sig`, whose layers are texts that say what was
-//! signed, each with its signature as an annotation. Registry, mirrors and whoever writes to them are not trusted: a text counts only if a key of
-//! ours has signed it, and only for the digest and the name that it gives. Nothing else is asked, so it works without any server of sigstore's.
+//! Signatures are those of cosign with a key: beside the image there is another one, with the tag `sha256-HEX.sig`, whose layers are texts that
+//! say what was signed, each with its signature as an annotation. The registry, its mirrors and all who can write to them are not trusted: a text
+//! counts only if one of the given keys has signed it, and only for the digest and the name in it. No other server is asked, so no sigstore
+//! server is needed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,13 +42,13 @@ impl Key {
         RawPublicKeyEntity::try_from(&self.key)?.verify_signature(ECDSA_P256_SHA256, text, signature)
     }
 
-    /// Asked about nothing, a key of this kind says that the signature is wrong, and any other that it is for another kind of signatures.
+    /// Verifies an empty text: a key of this kind reports a wrong signature, any other key an unsupported kind of signature.
     fn is_of_this_kind(&self) -> bool {
         matches!(self.verify(b"", b""), Err(WebpkiError::InvalidSignatureForPublicKey))
     }
 }
 
-/// That a key has signed an image, and under which name.
+/// The fact that a key has signed an image, and under which name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
     pub key: Digest,
@@ -64,18 +65,18 @@ pub enum Problem {
     OtherDigest { found: String },
     #[error("its signature is for {found:?}, which is another name")]
     OtherName { found: String },
-    #[error("its signature is for something that is no image: {problem}")]
+    #[error("its signature is for something that is not an image: {problem}")]
     Text { problem: String },
-    #[error("it does not come from a registry, and only there are signatures")]
+    #[error("it does not come from a registry, and only images of registries have signatures")]
     NoRegistry,
-    #[error("it was not verified when it came, and the network may not be asked now")]
+    #[error("it was not verified when it was fetched, and the network may not be used now")]
     Offline,
-    #[error("its signature cannot be got")]
+    #[error("its signature cannot be fetched")]
     Registry(#[source] registry::Error),
 }
 
 impl Keys {
-    /// One or more keys, as `cosign generate-key-pair` writes them. Whoever can change that file decides what root runs.
+    /// One or more keys, as `cosign generate-key-pair` writes them. A user who can change that file decides what root runs.
     pub fn read(path: &Path) -> io::Result<Self> {
         let pem = shorefast_trust::read(path, Chosen::ByPlace)?;
         Self::parse(path, &pem).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))
@@ -95,12 +96,12 @@ impl Keys {
         &self.path
     }
 
-    /// Whether what is remembered of an image is enough for these keys and this name.
+    /// Whether the remembered signatures of an image are enough for these keys and this name.
     pub fn accept(&self, signed: &Signed, name: &Name) -> bool {
         self.keys.iter().any(|key| key.fingerprint == signed.key) && is_for(&signed.identity, name)
     }
 
-    /// Which of the image's signatures holds. If none does, the problem of the one that came closest is returned.
+    /// Returns a valid signature of the image. If there is none, the problem of the one that came closest is returned.
     pub fn verify(&self, image: &Image, name: &Name) -> Result<Signed, Problem> {
         let mut nearest = Problem::Unsigned;
         let found = image.any_signature(|signature| match self.judge(&signature, &[image.named, image.digest], name) {
@@ -114,13 +115,13 @@ impl Keys {
         });
         match found {
             Ok(Some(signed)) => Ok(signed),
-            // What was found elsewhere says more than that a place could not be asked.
+            // A problem with a signature that was found says more than an endpoint that could not be asked.
             Err(error) if nearest.nearness() == 0 => Err(Problem::Registry(error)),
             Ok(None) | Err(_) => Err(nearest),
         }
     }
 
-    /// The signature first: nothing is read of a text that nobody we know has signed.
+    /// Checks the signature first: a text that no known key has signed is not parsed.
     fn judge(&self, signature: &Signature, digests: &[Digest], name: &Name) -> Result<Signed, Problem> {
         let other_key = || Problem::OtherKey { keys: self.path.clone() };
         let bytes = BASE64.decode(signature.base64.trim()).map_err(|_| other_key())?;
@@ -159,7 +160,7 @@ fn is_for(identity: &str, name: &Name) -> bool {
     is_same_repository && (signed.tag.is_none() || signed.tag == name.tag || name.digest.is_some())
 }
 
-/// The "simple signing" format of containers/image, as far as it counts. `optional` is for people.
+/// The "simple signing" format of containers/image, as far as it is used. `optional` is for display.
 #[derive(Deserialize)]
 struct Text {
     critical: Critical,

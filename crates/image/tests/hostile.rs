@@ -1,8 +1,8 @@
-//! Hostile images, one row each: what the image does, and what comes of it.
+//! Hostile images, one row each: what the image does, and the expected outcome.
 //!
-//! Every row is written as an OCI layout and pulled into a store with small limits. Around it lies a tree of canaries, and the
-//! store holds another image. Afterwards the canaries and the other image are as they were, whatever the row says; if the image
-//! was refused, so is every file of the store. Each is pulled by a process of its own, which may not need much memory.
+//! Every row is written as an OCI layout and pulled into a store with small limits. The store is inside a tree of canaries, and
+//! holds another image. Afterwards the canaries and the other image must be unchanged in every row; if the image was refused, every
+//! file of the store must be unchanged, too. Each image is pulled by a process of its own, whose memory is limited.
 
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should fail here")]
 
@@ -27,16 +27,16 @@ use tarball::{
 const LIMITS: Limits =
     Limits { bytes: 32 << 20, entries: 5000, layers: 100, header_bytes: 256 << 10, xattr_bytes: 16 << 10, path_bytes: 4095, nesting: 128 };
 
-/// What a pull may need of memory, in kilobytes: the program itself, a few buffers, and the windows of decompressors.
+/// The memory that a pull may use, in kilobytes: the program itself, a few buffers, and the windows of decompressors.
 const MEMORY: u64 = 64 << 10;
 
-/// Where the image is unpacked is this deep below the canaries: `store/rootfs/HEX.part`.
+/// The directory where the image is unpacked is this deep below the canaries: `store/rootfs/HEX.part`.
 const UP: &str = "../../../outside";
 
 enum Outcome {
-    /// With an error that says this.
+    /// With an error that contains this.
     Refused(&'static str),
-    /// It is unpacked; then this holds of its root.
+    /// It is unpacked; then this check of its root must pass.
     Harmless(fn(&Path)),
 }
 use Outcome::{Harmless, Refused};
@@ -171,7 +171,7 @@ const ROWS: &[Row] = &[
     Row("an opaque directory through a link upwards", || layers(&[&[symlink("up", UP)], &[file("up/.wh..wh..opq", "")]]), Harmless(|root| is_not(root, "outside"))),
     Row("an opaque root", || layers(&[&[file("a", "x"), directory("d")], &[file(".wh..wh..opq", ""), file("b", "y")]]), Harmless(|root| { is_not(root, "a"); is_not(root, "d"); is(root, "b", "y") })),
     Row("a whiteout of a link to a directory of canaries", || layers(&[&[symlink("d", UP), file("a", "x")], &[file(".wh.d", "")]]), Harmless(|root| is_not(root, "d"))),
-    // What would mean something outside
+    // Entries with effects outside of the image
     Row("a disk of the host", || one(&[Header::new(BLOCK_DEVICE, "disk").then(b""), file("a", "x")]), Harmless(|root| is_not(root, "disk"))),
     Row("the kernel's memory", || one(&[Header::new(CHARACTER_DEVICE, "mem").then(b""), file("a", "x")]), Harmless(|root| is_not(root, "mem"))),
     Row("a device over a file", || layers(&[&[file("f", "x"), file("a", "x")], &[Header::new(CHARACTER_DEVICE, "f").then(b"")]]), Harmless(|root| is_not(root, "f"))),
@@ -179,7 +179,7 @@ const ROWS: &[Row] = &[
     Row("a set-gid directory", || one(&[Header::new(DIRECTORY, "d").mode(0o2775).then(b"")]), Harmless(|root| assert_eq!(tree::of(root)[Path::new("d")].mode, 0o775))),
     Row("a program with capabilities", || one(&[pax(&[("SCHILY.xattr.security.capability", b"\x01\x00\x00\x02\xff\xff\xff\xff\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00")]), file("a", "x")]), Harmless(|root| assert!(tree::of(root)[Path::new("a")].xattrs.is_empty()))),
     Row("attributes of overlayfs", || one(&[pax(&[("SCHILY.xattr.trusted.overlay.redirect", "/etc")]), directory("d")]), Harmless(|root| assert!(tree::of(root)[Path::new("d")].xattrs.is_empty()))),
-    Row("an owner that means nobody", || one(&[pax(&[("uid", "4294967295")]), file("a", "x")]), Refused("owner out of range")),
+    Row("an owner that means no user", || one(&[pax(&[("uid", "4294967295")]), file("a", "x")]), Refused("owner out of range")),
     // Headers
     Row("an extended header of 100 MB", || {
         let mut layer = zstd::Encoder::new(Vec::new(), 1).unwrap();
@@ -240,7 +240,7 @@ const ROWS: &[Row] = &[
     }, Harmless(|root| assert_eq!(fs::metadata(root.join("a")).unwrap().len(), 30 << 20))),
     Row("a dictionary of a gigabyte for the decompressor", || {
         let mut options = liblzma::stream::LzmaOptions::new_preset(0).unwrap();
-        // Made with a small one; then the header says otherwise, which is all that a hostile archive has to do.
+        // Compressed with a small dictionary; then the header is changed to claim a large one, which is all that a hostile archive has to do.
         let mut filters = liblzma::stream::Filters::new();
         filters.lzma2(options.dict_size(1 << 20));
         let mut layer = liblzma::write::XzEncoder::new_stream(Vec::new(), liblzma::stream::Stream::new_stream_encoder(&filters, liblzma::stream::Check::None).unwrap());
@@ -258,9 +258,9 @@ const ROWS: &[Row] = &[
     Row("a layer that is shorter than announced", || Layout { size_lie: 1, ..one(&[file("a", "x")]) }, Refused("bytes, not")),
     Row("a layer with another content's digest", || Layout { diff_ids: vec![Digest::of(b"")], ..one(&[file("a", "x")]) }, Refused("content's digest")),
     Row("fewer digests than layers", || Layout { diff_ids: vec![], ..one(&[file("a", "x")]) }, Refused("configuration lists 0")),
-    Row("a manifest that was changed", || Layout { tamper: |at| damage(at, |bytes| holds("layers\":[")(bytes), |bytes| bytes.push(b' ')), ..one(&[file("a", "x")]) }, Refused("not what it should be")),
-    Row("a configuration that was changed", || Layout { tamper: |at| damage(at, |bytes| holds("diff_ids")(bytes), |bytes| bytes.push(b' ')), ..one(&[file("a", "x")]) }, Refused("not what it should be")),
-    Row("indexes without an end", || Layout { indexes: 50, ..one(&[file("a", "x")]) }, Refused("without an end")),
+    Row("a manifest that was changed", || Layout { tamper: |at| damage(at, |bytes| holds("layers\":[")(bytes), |bytes| bytes.push(b' ')), ..one(&[file("a", "x")]) }, Refused("is damaged")),
+    Row("a configuration that was changed", || Layout { tamper: |at| damage(at, |bytes| holds("diff_ids")(bytes), |bytes| bytes.push(b' ')), ..one(&[file("a", "x")]) }, Refused("is damaged")),
+    Row("indexes without an end", || Layout { indexes: 50, ..one(&[file("a", "x")]) }, Refused("refer to each other")),
     Row("an index that names itself", || Layout { tamper: |at| {
         let index = fs::read_to_string(at.join("index.json")).unwrap();
         damage(at, |bytes| holds("layers\":[")(bytes), Vec::clear);
@@ -268,9 +268,9 @@ const ROWS: &[Row] = &[
             let path = entry.unwrap().path();
             if fs::read(&path).unwrap().is_empty() { fs::write(path, &index).unwrap() }
         }
-    }, ..one(&[file("a", "x")]) }, Refused("not what it should be")),
-    Row("a digest that is a path", || Layout { tamper: |at| fs::write(at.join("index.json"), r#"{"manifests":[{"digest":"sha256:../../../../outside/canary","size":1}]}"#).unwrap(), ..one(&[file("a", "x")]) }, Refused("no digest")),
-    Row("a digest of another kind", || Layout { tamper: |at| fs::write(at.join("index.json"), r#"{"manifests":[{"digest":"md5:d41d8cd98f00b204e9800998ecf8427e","size":1}]}"#).unwrap(), ..one(&[file("a", "x")]) }, Refused("no digest")),
+    }, ..one(&[file("a", "x")]) }, Refused("is damaged")),
+    Row("a digest that is a path", || Layout { tamper: |at| fs::write(at.join("index.json"), r#"{"manifests":[{"digest":"sha256:../../../../outside/canary","size":1}]}"#).unwrap(), ..one(&[file("a", "x")]) }, Refused("not a digest")),
+    Row("a digest of another kind", || Layout { tamper: |at| fs::write(at.join("index.json"), r#"{"manifests":[{"digest":"md5:d41d8cd98f00b204e9800998ecf8427e","size":1}]}"#).unwrap(), ..one(&[file("a", "x")]) }, Refused("not a digest")),
     Row("an index of five megabytes", || Layout { tamper: |at| fs::write(at.join("index.json"), vec![b' '; 5 << 20]).unwrap(), ..one(&[file("a", "x")]) }, Refused("far too long")),
     Row("an index that nests JSON without an end", || Layout { tamper: |at| fs::write(at.join("index.json"), "[".repeat(1 << 20)).unwrap(), ..one(&[file("a", "x")]) }, Refused("cannot use")),
     Row("a blob that is a link to a canary", || Layout { tamper: |at| {
@@ -312,7 +312,7 @@ fn no_hostile_image_gets_out_or_gets_large() {
     println!("{} rows, most memory {most} kB", ROWS.len());
 }
 
-/// How much memory it took.
+/// Returns how much memory it took.
 fn attack(image: Layout, outcome: &Outcome) -> u64 {
     // In memory where there is such a place: a store syncs what it unpacks.
     let memory = Path::new("/dev/shm");
@@ -345,7 +345,7 @@ fn attack(image: Layout, outcome: &Outcome) -> u64 {
     }
     let (mut before, mut after) = (before, tree::of(home.path()));
     for nodes in [&mut before, &mut after] {
-        // Files come and go in these.
+        // Files are created and removed in these.
         for path in ["store/rootfs", "store/names", "store"] {
             nodes.get_mut(Path::new(path)).unwrap().mtime = (0, 0);
         }
@@ -366,7 +366,7 @@ fn image_below(home: &Path) -> Reference {
 /// Tells the other process where to work.
 const HOME: &str = "SHOREFAST_HOSTILE_HOME";
 
-/// Pulls the image in a new process. Its digest or what was said against it, and how many kilobytes of memory that took.
+/// Pulls the image in a new process. Returns its digest or the error, and how many kilobytes of memory that took.
 fn pulled_elsewhere(home: &Path) -> (Result<Digest, String>, u64) {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "one_row_by_itself", "--ignored", "--nocapture"]).env(HOME, home);

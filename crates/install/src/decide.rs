@@ -1,4 +1,4 @@
-//! What is to be done about one path. Pure: what shall be there, what is there, and what we wrote down about it.
+//! Decides what to do about one path. Pure: compares the desired state, the present state, and the recorded state.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::wish::{Content, Item};
 pub enum Step {
     Make,
     Replace,
-    /// It is as it should be.
+    /// It is in the desired state.
     Leave,
 }
 
@@ -34,7 +34,7 @@ pub fn install(item: &Item, found: &Found, recorded: Option<&Recorded>) -> Resul
     }
 }
 
-/// Is what lies there what we put there?
+/// Whether the file is the one that we installed.
 pub fn is_ours(found: &Found, recorded: &Recorded) -> bool {
     match (found, recorded) {
         (Found::Directory, Recorded::Directory) | (Found::File { .. }, Recorded::Leavings) => true,
@@ -44,7 +44,7 @@ pub fn is_ours(found: &Found, recorded: &Recorded) -> bool {
     }
 }
 
-/// What to write down about an item that we make, replace, or made earlier. None: it was there before us, and is not ours.
+/// What to record about an item that we create, replace, or created earlier. None: it existed before, and is not ours.
 pub fn record(item: &Item, step: Step, earlier: Option<&Recorded>) -> Option<Recorded> {
     match (step, &item.content) {
         (_, Content::Leavings) => Some(Recorded::Leavings),
@@ -61,7 +61,7 @@ pub fn record(item: &Item, step: Step, earlier: Option<&Recorded>) -> Option<Rec
     }
 }
 
-/// Once all is done, only the newest counts.
+/// After the installation, only the newest digest counts.
 pub fn settled(recorded: Recorded) -> Recorded {
     match recorded {
         Recorded::File { mut sha256 } => {
@@ -76,7 +76,7 @@ pub fn settled(recorded: Recorded) -> Recorded {
     }
 }
 
-/// A line for people.
+/// A line for display.
 pub fn describe(item: &Item, step: Step) -> String {
     let path = item.path.display();
     match (step, &item.content) {
@@ -125,19 +125,19 @@ mod tests {
             (file(), Found::Nothing, Some(&our_file), Ok(Step::Make)),
             (file(), found_file("new"), None, Ok(Step::Leave)),
             (file(), found_file("old"), Some(&our_file), Ok(Step::Replace)),
-            (file(), found_file("old"), None, Err("not ours")),
+            (file(), found_file("old"), None, Err("not installed by Shorefast")),
             (file(), found_file("edited"), Some(&our_file), Err("changed")),
             (file(), found_link("/new"), Some(&our_file), Err("changed")),
-            (file(), Found::Directory, None, Err("not ours")),
-            (file(), Found::Other, None, Err("not ours")),
+            (file(), Found::Directory, None, Err("not installed by Shorefast")),
+            (file(), Found::Other, None, Err("not installed by Shorefast")),
             (link(), Found::Nothing, None, Ok(Step::Make)),
             (link(), found_link("/new"), None, Ok(Step::Leave)),
             (link(), found_link("/old"), Some(&our_link), Ok(Step::Replace)),
             (link(), found_link("/other"), Some(&our_link), Err("changed")),
-            (link(), found_link("/other"), None, Err("not ours")),
+            (link(), found_link("/other"), None, Err("not installed by Shorefast")),
             (directory(), Found::Nothing, None, Ok(Step::Make)),
             (directory(), Found::Directory, None, Ok(Step::Leave)),
-            (directory(), found_file("x"), None, Err("not ours")),
+            (directory(), found_file("x"), None, Err("not installed by Shorefast")),
         ];
         for (item, found, recorded, expected) in rows {
             let decided = install(&item, &found, recorded);

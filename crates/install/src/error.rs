@@ -1,30 +1,30 @@
-//! What can go wrong, and what to do then.
+//! Errors, and their remedies.
 
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{path:?} is there and not ours")]
+    #[error("{path:?} exists and was not installed by Shorefast")]
     Foreign { path: PathBuf },
     #[error("{path:?} was changed since it was installed")]
     Changed { path: PathBuf },
-    #[error("no directory is both writable and allowed to hold programs{}", reasons(.tried))]
+    #[error("no directory is both writable and mounted without noexec{}", reasons(.tried))]
     NoPlace { tried: Vec<(PathBuf, String)> },
-    #[error("{directory:?} cannot hold our program: {reason}")]
+    #[error("{directory:?} cannot hold the program: {reason}")]
     UnfitPlace { directory: PathBuf, reason: String },
-    #[error("{directory:?}, where mount(8) looks for helpers, cannot be written to: {reason}")]
+    #[error("{directory:?}, where mount(8) looks for helpers, is not writable: {reason}")]
     HelpersImpossible { directory: PathBuf, reason: String },
-    #[error("{name:?} is no name of a filesystem type")]
+    #[error("{name:?} is not the name of a filesystem type")]
     NotAType { name: String },
-    #[error("a unit file cannot say {text:?}")]
+    #[error("a unit file cannot contain {text:?}")]
     NotForUnit { text: String },
     #[error("cannot {action} {path:?}")]
     File { action: &'static str, path: PathBuf, source: std::io::Error },
-    #[error("cannot understand {path:?}, where we wrote down what we installed")]
+    #[error("cannot understand {path:?}, the list of installed files")]
     Manifest { path: PathBuf, source: serde_json::Error },
     #[error("nothing is installed{}", reasons(.looked))]
     NotInstalled { looked: Vec<(PathBuf, String)> },
-    #[error("uninstalled, but {} changed since and is left", list(.paths))]
+    #[error("uninstalled, except {}: changed since the installation, and left in place", list(.paths))]
     Left { paths: Vec<PathBuf> },
 }
 
@@ -43,10 +43,10 @@ impl Error {
             }
             Self::NotAType { .. } => "--helpers takes names such as nfs,glusterfs",
             Self::NotForUnit { .. } => {
-                "control characters, and spaces or backslashes at an end, do not go into units: call `shorefast mount` from a script"
+                "units cannot contain control characters, or spaces or backslashes at an end: call `shorefast mount` from a script"
             }
             Self::NotInstalled { .. } => "say where: --to DIR",
-            Self::Left { .. } => "look at it, and remove it by hand if it is not needed",
+            Self::Left { .. } => "check it, and remove it by hand if it is not needed",
             Self::File { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => "run it as root",
             Self::File { .. } | Self::Manifest { .. } => return None,
         };

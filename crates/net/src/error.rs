@@ -34,13 +34,13 @@ pub enum Error {
     Broken { url: String, source: Source },
     #[error("{url}: too little data arrived within {after:?}")]
     Stalled { url: String, after: Duration },
-    #[error("{url}: the server said {status}{}", explained(.said))]
+    #[error("{url}: the server answered {status}{}", explained(.said))]
     Status { url: String, status: u16, said: String },
     #[error("{url}: the answer is larger than {limit} bytes")]
     TooLarge { url: String, limit: u64 },
     #[error("{url}: wrong length: expected {expected} bytes, got {found}")]
     WrongSize { url: String, expected: u64, found: u64 },
-    #[error("{url}: the data is not what it has to be: {found} instead of {expected}")]
+    #[error("{url}: wrong checksum: expected {expected}, got {found}")]
     WrongHash { url: String, expected: String, found: String },
     #[error("no source for {what}")]
     NoSource { what: String },
@@ -79,7 +79,7 @@ impl Error {
             Self::Status { status: 401 | 403, .. } => Some("check the credentials for this server"),
             Self::Status { status: 404, .. } => Some("check the name"),
             Self::WrongSize { .. } | Self::WrongHash { .. } => {
-                Some("the server or something on the way changes the data; nothing of it was used")
+                Some("the server, or something between it and this host, changes the data; none of it was used")
             }
             Self::File { .. } => Some("check the free space and the permissions"),
             _ => None,

@@ -18,7 +18,7 @@ pub(crate) fn target(from: &Url, location: Option<&str>) -> Result<Url, Error> {
     let location = location.ok_or_else(|| wrong("it names no address"))?;
     let mut to = from.join(location).map_err(|_| wrong("it leads to no address"))?;
     if !matches!(to.scheme(), "http" | "https") || to.host_str().is_none_or(str::is_empty) {
-        return Err(wrong("it leads to something else than HTTP"));
+        return Err(wrong("it does not lead to an HTTP address"));
     }
     // Drop a login that the server puts into the address.
     to.set_username("").and_then(|()| to.set_password(None)).map_err(|()| wrong("it leads to no host"))?;

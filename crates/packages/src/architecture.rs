@@ -1,16 +1,17 @@
-//! Kinds of machines that images are made for: what each is called by whom. Nothing of an image is run while it is made, so any machine can make it.
+//! Architectures that images are made for, with their names in Debian, the OCI and so on. No program of an image is run while it is made, so
+//! any machine can make it.
 
-/// One kind of machine.
+/// One architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Architecture {
     /// Debian's name.
     pub name: &'static str,
-    /// Of directories of libraries.
+    /// The name in directories of libraries.
     pub triplet: &'static str,
     /// The OCI's name, which is Go's, with the variant, if it has one.
     pub oci: (&'static str, Option<&'static str>),
     rust: &'static str,
-    /// The list of libraries is written in the byte order of who writes it.
+    /// The list of libraries is written in this byte order.
     order: Order,
 }
 
@@ -36,7 +37,7 @@ const ALL: [Architecture; 8] = [
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no architecture that images can be made for here; there are {known}", known = names().join(", "))]
+#[error("{0:?} is not an architecture that images can be built for here; supported are {known}", known = names().join(", "))]
 pub struct Unknown(pub String);
 
 impl Architecture {

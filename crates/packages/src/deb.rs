@@ -26,7 +26,7 @@ pub enum Problem {
     Changed(PathBuf),
     #[error("it is not in Debian's format: {0}")]
     Format(&'static str),
-    #[error("its files are compressed in a way that is not known: {0}")]
+    #[error("its files are compressed in an unknown format: {0}")]
     Compression(String),
 }
 

@@ -15,7 +15,7 @@ pub enum Error {
     Read { path: PathBuf, source: io::Error },
     #[error("no suite given")]
     NoSuite,
-    #[error("there is no archive to get packages of {suite} from")]
+    #[error("no archive is configured that has packages of {suite}")]
     NoArchive { suite: String },
     #[error("{mirror:?} is not the address of an archive")]
     Mirror { mirror: String },
@@ -55,17 +55,19 @@ impl Error {
     /// One line of advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Spec(_) => "it looks like packages:debian/trixie?sshfs,fuse3",
+            Self::Spec(_) => "the form is packages:debian/trixie?sshfs,fuse3",
             Self::Configuration { .. } => "docs/PACKAGES.md lists the keys",
-            Self::NoSuite => "say --suite, or suite = in /etc/shorefast/packages.toml",
+            Self::NoSuite => "pass --suite, or set suite = in /etc/shorefast/packages.toml",
             Self::NoArchive { .. } => "pass --mirror, or set mirrors in /etc/shorefast/packages.toml; this machine's apt sources name none",
             Self::Mirror { .. } => "an archive is http://…, https://… or file:/…, with the directories dists and pool below it",
             Self::NoKeyring { .. } | Self::Signature { source: signature::Problem::UnknownKey(_), .. } => {
-                "name the archive's keys with --keyring FILE, or keyring = in /etc/shorefast/packages.toml"
+                "name the archive's keys with --keyring FILE, or set keyring = in /etc/shorefast/packages.toml"
             }
             Self::NoRelease { .. } => "check the name of the suite and the address of the archive",
-            Self::Keyring { .. } => "a keyring is what gpg --export writes, with or without --armor",
-            Self::Signature { .. } | Self::Tampered { .. } => "the mirror or something on the way changes the data; nothing of it was used",
+            Self::Keyring { .. } => "a keyring is a file that gpg --export writes, with or without --armor",
+            Self::Signature { .. } | Self::Tampered { .. } => {
+                "the mirror, or something between it and this host, changes the data; none of it was used"
+            }
             Self::Release { source, .. } => source.hint()?,
             Self::Fetch { source, .. } => source.hint()?,
             Self::Offline { .. } => "run it once with the network, or import an image",
@@ -81,10 +83,10 @@ impl release::Problem {
     fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Lacks(_) => return None,
-            Self::OtherSuite { .. } => "an alias such as stable moves on; use the code name",
+            Self::OtherSuite { .. } => "an alias such as stable changes its meaning; use the code name",
             Self::Expired(_) => "the mirror is out of date, or this machine's clock is wrong: try another --mirror",
-            Self::FromTheFuture(_) => "is this machine's clock right?",
-            Self::RolledBack { .. } => "the mirror went back in time, which hides security fixes: try another --mirror",
+            Self::FromTheFuture(_) => "check this machine's clock",
+            Self::RolledBack { .. } => "the mirror has an older state than before, which hides security fixes: try another --mirror",
         })
     }
 }

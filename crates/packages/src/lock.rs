@@ -155,7 +155,7 @@ impl Lock {
             return Err("a package has no usable path, checksum or archive");
         }
         if self.digest != self.computed_digest() {
-            return Err("its packages do not make the digest that it says");
+            return Err("its packages do not give the digest that it states");
         }
         Ok(())
     }

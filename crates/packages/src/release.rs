@@ -27,7 +27,7 @@ pub struct Listed {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    #[error("it has no {0} that can be read")]
+    #[error("it has no readable {0}")]
     Lacks(&'static str),
     #[error("it is of suite {found}, not {wanted}")]
     OtherSuite { wanted: String, found: String },
@@ -35,7 +35,7 @@ pub enum Problem {
     Expired(String),
     #[error("it was made at {0}, which is in the future")]
     FromTheFuture(String),
-    #[error("it was made at {found}, but one made at {seen} was here before")]
+    #[error("it was made at {found}, but one made at {seen} was seen before")]
     RolledBack { found: String, seen: String },
 }
 

@@ -21,7 +21,7 @@ pub struct Keyring {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    #[error("it is not signed in a way that can be read: {0}")]
+    #[error("it has no readable signature: {0}")]
     Unreadable(String),
     #[error("it carries no signature")]
     Unsigned,
@@ -153,7 +153,7 @@ fn check_primary(owner: &SignedPublicKey, now: SystemTime) -> Result<&Signature,
         user.signatures.iter().filter(own)
     });
     let direct = owner.details.direct_signatures.iter().filter(|signature| signature.verify_key(key).is_ok());
-    // One of each kind: the archive's keys have direct signatures that only name who may revoke them, younger than the one with the expiry.
+    // One of each kind: the archive's keys have direct signatures that only name a revoker, and that are newer than the one with the expiry.
     let newest_by_user = by_users.filter(|signature| is_strong_enough_for_oneself(signature)).max_by_key(|signature| signature.created());
     let newest_direct = direct.filter(|signature| is_strong_enough_for_oneself(signature)).max_by_key(|signature| signature.created());
     newest_by_user.into_iter().chain(newest_direct).try_for_each(|signature| check_life(key, signature, now))?;

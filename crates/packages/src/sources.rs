@@ -29,7 +29,7 @@ pub enum Trust {
     BuiltIn,
 }
 
-/// For people: where it is, and who is trusted.
+/// For display: where it is, and which keys are trusted.
 impl std::fmt::Display for Source {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} {}, signed by ", self.mirrors.join(" or "), self.suite)?;
@@ -49,7 +49,7 @@ impl std::fmt::Display for Source {
 pub struct Wishes {
     pub mirrors: Vec<String>,
     pub keyring: Option<PathBuf>,
-    /// The kind of machine that the image is for; `None`: this one.
+    /// The architecture that the image is for; `None`: this machine's.
     pub architecture: Option<Architecture>,
 }
 
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(shown("debian/sid?ab", &Wishes::default(), &nothing).unwrap(), ["http://deb.debian.org/debian sid main built-in"]);
         let pinned = Machine { configuration: toml::from_str("mirrors = [\"http://m/20260101T000000Z\"]").unwrap(), ..Machine::default() };
         assert_eq!(shown("debian/x?ab", &Wishes::default(), &pinned).unwrap(), ["http://m/20260101T000000Z x main built-in"]);
-        // A machine's own keys are not added to.
+        // The built-in keys are not added to a machine's own keys.
         let own = Machine { apt: Vec::new(), ..machine() };
         assert_eq!(
             shown("debian/x?ab", &Wishes { mirrors: vec!["http://m".to_owned()], ..Wishes::default() }, &own).unwrap(),
@@ -280,7 +280,7 @@ mod tests {
         let mirror = |mirror: &str| Wishes { mirrors: vec![mirror.to_owned()], ..Wishes::default() };
         let table = [
             ("devuan?ab", Wishes::default(), &nothing, "no suite given"),
-            ("devuan/x?ab", Wishes::default(), &nothing, "there is no archive to get packages of x from"),
+            ("devuan/x?ab", Wishes::default(), &nothing, "no archive is configured that has packages of x"),
             ("devuan/x?ab", mirror("http://m"), &nothing, "there is no keyring to check http://m with"),
             ("debian/x?ab", mirror("ftp://m"), &machine(), "\"ftp://m\" is not the address of an archive"),
         ];

@@ -8,13 +8,13 @@ use crate::selector::{Malformed, Runtime, Selector};
 pub enum Error {
     #[error(transparent)]
     Selector(#[from] Malformed),
-    #[error("{runtime} is not there (looked for {})", .looked_for.display())]
+    #[error("{runtime} was not found (looked for {})", .looked_for.display())]
     Absent { runtime: Runtime, looked_for: PathBuf },
     #[error("{runtime} does not answer at {}", .at.display())]
     Silent { runtime: Runtime, at: PathBuf, source: std::io::Error },
     #[error("{runtime} refused the question: {answer}")]
     Refused { runtime: Runtime, answer: String },
-    #[error("{runtime} gave an answer that makes no sense: {problem}")]
+    #[error("{runtime} gave an answer that cannot be understood: {problem}")]
     Nonsense { runtime: Runtime, problem: String },
     #[error("there is no container runtime on this host: neither Docker nor Podman nor containerd")]
     NoRuntime,

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::runtime::Builder;
 
-/// What a runtime says at most about all its containers.
+/// The longest answer of a runtime about all its containers.
 const LIMIT: usize = 16 << 20;
 
 pub(crate) struct Answer {
@@ -46,26 +46,26 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::time::Duration;
 
-    /// What `get` makes of somebody who answers like this.
+    /// The result of `get` for a server with this answer.
     fn asked(name: &str, patience: Duration, answer: impl FnOnce(&mut UnixStream) + Send + 'static) -> io::Result<Answer> {
         let socket = std::env::temp_dir().join(format!("http-get-{name}-{}", std::process::id()));
         let listener = UnixListener::bind(&socket).expect("a socket can be made");
         let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("somebody comes");
+            let (mut stream, _) = listener.accept().expect("the client connects");
             let length = stream.read(&mut [0; 4096]).expect("a question");
             assert!(length > 0);
             answer(&mut stream);
         });
         let result = get(&socket, "/containers/json", Instant::now() + patience);
         std::fs::remove_file(&socket).expect("our own socket");
-        server.join().expect("it ends when nobody listens");
+        server.join().expect("it ends when the client is gone");
         result
     }
 
     #[test]
     fn an_answer_is_a_status_and_a_body() {
         let minute = Duration::from_secs(60);
-        let say = |text: &'static [u8]| move |stream: &mut UnixStream| stream.write_all(text).expect("somebody listens");
+        let say = |text: &'static [u8]| move |stream: &mut UnixStream| stream.write_all(text).expect("the client reads");
         let answer = asked("whole", minute, say(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}")).expect("an answer");
         assert_eq!((answer.status, &answer.body[..]), (404, &b"{}"[..]));
         let pieces = say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n");
@@ -74,7 +74,7 @@ mod tests {
         assert!(asked("nonsense", minute, say(b"nonsense\r\n\r\n")).is_err());
     }
 
-    /// It says something all the time, and never all of it.
+    /// Sends data all the time, and never completes the answer.
     #[test]
     fn who_dawdles_is_not_waited_for() {
         let answer = asked("slow", Duration::from_millis(100), |stream| {

@@ -35,8 +35,8 @@ fn work() -> ExitCode {
     // Before any input of the caller is read: definitions, options and images decide what root does, and a set-uid caller is not root.
     if shorefast_sys::privilege::is_borrowed() {
         report::say(
-            "shorefast: this program is installed set-uid, set-gid or with file capabilities, so that whoever calls it would be root\n\
-             hint: take that away (chmod u-s,g-s; setcap -r), and call it as root, or let sudo, systemd or /etc/fstab do so",
+            "shorefast: this program is installed set-uid, set-gid or with file capabilities, so every user who calls it would act as root\n\
+             hint: remove that (chmod u-s,g-s; setcap -r), and call it as root, or through sudo, systemd or /etc/fstab",
         );
         return ExitCode::from(report::exit_code(shorefast_engine::Kind::Usage));
     }

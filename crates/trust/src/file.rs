@@ -1,4 +1,4 @@
-//! Who could have changed a file: its owner and mode, and those of all that leads to it.
+//! Which users could have changed a file: checks its owner and mode, and those of every directory and link on the way to it.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -10,15 +10,15 @@ use std::path::{Component, Path, PathBuf};
 /// On whose authority the file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
-    /// It counts because of where it is: it is root's.
+    /// It is used because of its location, so it must be root's.
     ByPlace,
-    /// The caller, who is root, named it: it may belong to anybody, if only that one can change it.
+    /// The caller, who is root, named it: it may belong to any user, if only that user and root can change it.
     ByCaller,
 }
 
-/// Why a file does not count.
+/// Why a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("whoever can change it would be root, and {path:?} {problem} (chown root, chmod go-w)")]
+#[error("{path:?} {problem}: its content decides what root does, so no other user may be able to change it (chown root, chmod go-w)")]
 pub struct Untrusted {
     pub path: PathBuf,
     pub problem: Problem,
@@ -32,7 +32,7 @@ pub enum Problem {
     Group(u32),
     #[error("can be written to by everybody")]
     Everybody,
-    #[error("leads from link to link without an end")]
+    #[error("leads through too many symbolic links")]
     Links,
 }
 
@@ -75,7 +75,7 @@ impl Directory {
     pub fn read_to_string(&self, name: impl AsRef<Path>) -> io::Result<String> {
         let path = self.0.join(name);
         let entry = fs::symlink_metadata(&path)?;
-        // What leads here was looked at.
+        // The path to here was already checked.
         if entry.is_symlink() || !rustix::process::geteuid().is_root() {
             return read_to_string(&path, Chosen::ByPlace);
         }
@@ -84,7 +84,7 @@ impl Directory {
     }
 }
 
-/// Whether a sticky bit helps: nobody can put something else in the place of root's files, but new files beside them.
+/// Whether a sticky bit is enough: with it, other users cannot replace root's files, but they can create new files beside them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sticky {
     Helps,
@@ -93,7 +93,7 @@ enum Sticky {
 
 const LINKS: usize = 40;
 
-/// Looks at everything on the way. `also`: another owner who is trusted.
+/// Checks every component of the path. `also`: a further trusted owner.
 fn walk(path: &Path, also: Option<u32>) -> io::Result<(PathBuf, Metadata)> {
     let path = std::path::absolute(path)?;
     let mut ahead: VecDeque<OsString> = parts(&path).collect();
@@ -102,7 +102,7 @@ fn walk(path: &Path, also: Option<u32>) -> io::Result<(PathBuf, Metadata)> {
     let mut links = 0;
     while let Some(part) = ahead.pop_front() {
         if part == ".." {
-            // Free of links, so its parent is what its name says.
+            // Without links, so its parent is the one in its name.
             here.pop();
             found = fs::symlink_metadata(&here)?;
             continue;
@@ -166,8 +166,8 @@ fn untrusted(path: &Path, problem: Problem) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, Untrusted { path: path.to_owned(), problem })
 }
 
-/// kubelet makes such a directory writable for everybody, and keeps everybody away from it: by a directory that only root can enter,
-/// or by a mount that nobody can write through.
+/// kubelet makes such a directory writable for everyone, and keeps other users away from it: with a directory that only root can enter, or
+/// with a read-only mount.
 fn is_config_map(directory: &Path) -> bool {
     fs::symlink_metadata(directory.join("..data")).is_ok_and(|data| data.is_symlink() && data.uid() == 0)
 }

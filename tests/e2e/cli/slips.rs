@@ -31,7 +31,7 @@ fn a_slip_is_answered_with_what_was_meant() {
     }
     let mut import = Command::new(host.binary());
     import.args(["image", "import", "client.tar", "name"]).current_dir("/srv");
-    command::finish(import).exits(1).says("it is a file here");
+    command::finish(import).exits(1).says("it is a local file of unknown kind");
     let offline = host.shorefast(&["mount", "--offline", "-t", "sshfs", "a:/b", "/srv/target"]).exits(32);
     offline.says("image import oci-archive:FILE 'packages:debian/");
 }

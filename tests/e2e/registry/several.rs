@@ -137,7 +137,7 @@ fn an_export_keeps_the_index_and_what_takes_the_name_ends_it() {
         (["image", "build", "--packages", "bindfs", "--arch", other(), NAME], ["image", "build", "--packages", "a", "--arch", "vax"]);
     let before = store();
     host.shorefast(&alone).exits(32).says("alone does not run here").says(&here());
-    host.shorefast(&unknown).exits(1).says("no architecture").says("arm64");
+    host.shorefast(&unknown).exits(1).says("not an architecture").says("arm64");
     assert_eq!(store(), before);
     // The build for others goes with its name, and not before.
     let foreign = &builds.iter().find(|(name, _)| name == other()).expect("it was built").1;

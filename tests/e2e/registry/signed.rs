@@ -130,8 +130,8 @@ fn an_image_that_must_be_signed_is_taken_only_with_a_signature_for_it() {
         ("another image", vec![ours.sign(&host, &payload(&name, Digest::of(b"old")))], "is for another image, sha256:"),
         ("another name", vec![ours.sign(&host, &payload(&elsewhere, digest))], "which is another name"),
         ("another tag", vec![tagged("2")], "which is another name"),
-        ("something that is no image", vec![ours.sign(&host, &good.replace("container image", "blob"))], "something that is no image"),
-        ("no JSON", vec![ours.sign(&host, "yes")], "something that is no image"),
+        ("something that is no image", vec![ours.sign(&host, &good.replace("container image", "blob"))], "something that is not an image"),
+        ("no JSON", vec![ours.sign(&host, "yes")], "something that is not an image"),
         ("another text", vec![moved(ours.sign(&host, &payload(&elsewhere, digest)), &good)], "by no key of"),
         ("no base64", vec![Signature { payload: good.clone(), base64: "?".to_owned() }], "by no key of"),
         ("no signature at all", vec![Signature { payload: good.clone(), base64: String::new() }], "by no key of"),
@@ -215,13 +215,13 @@ fn a_client_whose_image_must_be_signed_runs_no_other() {
     host.shorefast(&["image", "pull", &image]).exits(32).says("it has no signature");
     host.shorefast(&["image", "pull", "--all"]).exits(32).says("it has no signature");
     mount(&["--image", "localhost/bindfs:1"]).exits(32).says("cannot reach");
-    mount(&["--image", "dir:/"]).exits(32).says("only there are signatures");
+    mount(&["--image", "dir:/"]).exits(32).says("only images of registries have signatures");
     mount(&["--mode", "exec", "--container", "any"]).exits(1).says("the files of a container are not");
     assert_eq!(store(), before, "what is refused changes nothing");
     host.assert_nothing_left();
 
     repository.attach(digest, &[ours.sign(&host, &payload(&repository.full_name(), digest))]);
-    mount(&["--offline"]).exits(32).says("it was not verified when it came").says("--signed-by");
+    mount(&["--offline"]).exits(32).says("it was not verified when it was fetched").says("--signed-by");
     for registry in [Some(registry), None] {
         mount(if registry.is_some() { &[] } else { &["--offline"] }).succeeds();
         assert_eq!(fs::read(target.join("file")).expect("it is mounted"), b"content");
@@ -229,7 +229,7 @@ fn a_client_whose_image_must_be_signed_runs_no_other() {
     }
     // What was verified with one key is not verified for another.
     demand(&other);
-    mount(&["--offline"]).exits(32).says("it was not verified when it came");
+    mount(&["--offline"]).exits(32).says("it was not verified when it was fetched");
     demand(&ours);
     fs::remove_file(&ours.public).expect("/etc is the test's own");
     mount(&["--offline"]).exits(1).says("ours.pub").says("hint: ");

@@ -298,7 +298,7 @@ pub(crate) static ALL: &[Row] = &[
     batch("api-x32", "other calls under their x32 numbers", |_| api::calls_as_x32()),
     batch("api-unknown-numbers", "system calls that this program has no name for", |_| api::calls_unknown_numbers()),
     batch("api-rewritten-call", "a traced child's call turned into mount after the filter saw it", processes::rewrites_a_call),
-    // Races against whoever reads the arguments.
+    // Races against the reader of the arguments.
     alone("races-type", "the type flips between tmpfs and others during the call", races::flips_type),
     alone("races-type-elsewhere", "the same at a target that is never allowed", races::flips_type_elsewhere),
     alone("races-target", "the target flips between ours and others during the call", |s| races::flips_target(s, c"tmpfs")),
@@ -328,7 +328,7 @@ pub(crate) static ALL: &[Row] = &[
     alone("lasts-asking", "a process that goes on calling mount after the client is done", lasts::mounts_after_the_end),
     alone("lasts-serving", "a FUSE server that goes on calling mount, and climbs out of its mount", lasts::attacks_while_serving),
     alone("lasts-holding", "a process that holds the mount open and ignores every polite signal", lasts::holds_the_mount),
-    alone("lasts-forking", "a process that forks away from whoever wants to kill it", lasts::outruns_the_killer),
+    alone("lasts-forking", "a process that forks away from its killer", lasts::outruns_the_killer),
     // Namespaces.
     batch("unshares-user", "a user namespace, and with it all capabilities in it", |_| namespaces::unshare("user")),
     batch("unshares-mount", "a mount namespace", |_| namespaces::unshare("mnt")),
@@ -367,7 +367,7 @@ pub(crate) static ALL: &[Row] = &[
     batch("executes-filecaps", "a program of the image with file capabilities", |_| privilege::executes("/usr/bin/hostile-filecaps")),
     batch("inherits-descriptors", "descriptors that were left open for it", privilege::keeps_descriptors),
     batch("reopens-streams", "standard streams that are the host's files or terminal", |_| privilege::reopens_standard_streams()),
-    batch("inherits-environment", "variables of whoever called shorefast", |_| privilege::keeps_environment("SHOREFAST_TEST_SECRET")),
+    batch("inherits-environment", "variables of shorefast's caller", |_| privilege::keeps_environment("SHOREFAST_TEST_SECRET")),
     batch("inherits-directory", "a working directory outside its root", privilege::keeps_directory),
     batch("raises-limits", "resource limits above the hard ones", |_| privilege::raises_limits()),
     batch("raises-priority", "nice -20 and real-time disk priority", |_| privilege::raises_priority()),
@@ -504,7 +504,7 @@ pub(crate) static ALL: &[Row] = &[
     batch("source-file-capabilities", "capabilities on files of its own", |_| source::makes_file_capabilities()),
     batch("source-reads-foreign", "what root and others keep for themselves there", |_| source::reads_foreign()),
     batch("source-changes-foreign", "what belongs to root and others there", |_| source::changes_foreign()),
-    batch("source-gives-away", "its own files, as somebody else's", |_| source::gives_files_away()),
+    batch("source-gives-away", "its own files, as another user's", |_| source::gives_files_away()),
     batch("source-devices", "a device node in there", |_| source::opens_devices()),
     batch("source-lax", "the source without nosuid and nodev", source::is_lax),
     // The network.

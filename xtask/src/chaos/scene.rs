@@ -174,7 +174,7 @@ impl Scene {
     }
 
     pub(crate) fn finding(&self, text: String) {
-        self.findings.lock().expect("nobody panics with it").push(text);
+        self.findings.lock().expect("no thread panics with it").push(text);
     }
 
     /// Whatever a call was for: it ends, and does not panic.
@@ -185,7 +185,7 @@ impl Scene {
     }
 
     pub(crate) fn into_findings(self) -> Vec<String> {
-        self.findings.into_inner().expect("nobody panics with it")
+        self.findings.into_inner().expect("no thread panics with it")
     }
 }
 

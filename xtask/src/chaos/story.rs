@@ -1,4 +1,4 @@
-//! One mount from its beginning to its end, at a target that nobody else uses: every answer can be checked.
+//! One mount from its beginning to its end, at a target that no other process uses: every answer can be checked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ enum End {
     KillKeeper,
     /// The client is stopped, then forced.
     Stop,
-    /// Somebody mounts something else on top.
+    /// Another program mounts something else on top.
     Covered,
     /// A second place for it.
     Bound,
@@ -136,7 +136,7 @@ fn ended(scene: &Scene, random: &mut Random, kind: Kind, target: &Path, end: End
             members.keeper.signal(Signal::KILL);
             plain_umount(target)?;
             settles("the client of a mount without a keeper ends", || !is_there(members.daemon))?;
-            // Nobody is left to remove the record but the next call.
+            // Only the next call is left to remove the record.
             good(&scene.call(&["reconcile"]))?;
         }
         (End::Stop, Some(members)) => {
@@ -187,7 +187,7 @@ fn ended(scene: &Scene, random: &mut Random, kind: Kind, target: &Path, end: End
     gone(scene, target)
 }
 
-/// Somebody else's mount on top of ours is never touched, whatever we are asked to do to ours.
+/// Another program's mount on top of ours is never touched, whatever we are asked to do to ours.
 fn covered(scene: &Scene, random: &mut Random, target: &Path) -> Result<(), String> {
     let path = target.to_string_lossy();
     good(&program(&["mount", "-t", "tmpfs", "foreign", &path]))?;
@@ -197,7 +197,7 @@ fn covered(scene: &Scene, random: &mut Random, target: &Path) -> Result<(), Stri
     scene.check_manners(&answer);
     let there = mountinfo::at(target);
     if !there.iter().any(|mount| mount.source == "foreign") || fs::read(target.join("theirs")).is_ok_and(|data| data != b"data") {
-        return Err(format!("somebody else's mount on top of ours was taken: {answer}"));
+        return Err(format!("another program's mount on top of ours was unmounted: {answer}"));
     }
     if answer.is_good() && words.len() == 1 && there.len() > 1 {
         return Err(format!("said to be unmounted below another, but is not: {answer}"));
@@ -279,7 +279,7 @@ fn interrupted(scene: &Scene, random: &mut Random, target: &Path) -> Result<(), 
     settles("nothing is left of an interrupted mount", free).map_err(story)
 }
 
-/// Whose client dies has another one in a while, at the same place, and nobody ever sees what is below.
+/// A mount whose client dies gets another client after a while, at the same place, and the directory below is never visible.
 fn healed(scene: &Scene, kind: Kind, target: &Path) -> Result<(), String> {
     let started = Instant::now();
     let mut failures = 0;

@@ -36,7 +36,7 @@ pub(crate) fn check(host: &Host, scene: &Scene, targets: &[PathBuf], is_shaken: 
         forget_meddling(&scene.run);
     }
     scene.check_manners(&scene.call(&["list"]));
-    // What no record names is removed once it is old enough to be nobody's, by whoever reconciles then.
+    // A file that no record names is removed once it is old enough, by the next process that reconciles.
     let mut last = Instant::now();
     let again = || {
         if is_shaken && last.elapsed() > AGAIN {
@@ -53,7 +53,7 @@ pub(crate) fn check(host: &Host, scene: &Scene, targets: &[PathBuf], is_shaken: 
     }
 }
 
-/// Somebody else's mount below what is mounted on it: with its data, whatever was unmounted around it.
+/// Another program's mount, below those that are mounted on it: it keeps its data, no matter what is unmounted around it.
 pub(crate) const FOREIGN: &str = COVERED;
 const THEIRS: &str = "theirs";
 
@@ -67,7 +67,7 @@ pub(crate) fn put_foreign(scene: &Scene) {
 
 fn check_foreign(scene: &Scene) {
     if !mountinfo::at(FOREIGN).iter().any(|mount| mount.source == "foreign") {
-        scene.finding("somebody else's mount, which nobody but Shorefast was asked to unmount anything at, is gone".to_owned());
+        scene.finding("another program's mount, at a target where only Shorefast was asked to unmount, is gone".to_owned());
     }
 }
 
@@ -79,7 +79,7 @@ fn end_all(scene: &Scene, target: &Path, is_shaken: bool) {
         if top.source == "foreign" {
             let data = fs::read(target.join(THEIRS));
             if !data.as_ref().is_ok_and(|data| data == b"data") {
-                scene.finding(format!("somebody else's data is not there any more: {data:?}"));
+                scene.finding(format!("another program's data is gone: {data:?}"));
             }
             program(&["umount", &path]);
             continue;

@@ -13,10 +13,10 @@ static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 pub(super) struct Processor(usize);
 
 impl Processor {
-    /// Of those that we may use, one that fewest guests have. `None`: nobody says which there are.
+    /// Of the processors that we may use, one that the fewest guests have. `None`: the processors are not known.
     pub(super) fn take() -> Option<Self> {
         let allowed = rustix::thread::sched_getaffinity(None).ok()?;
-        let mut taken = TAKEN.lock().expect("nobody panics with this");
+        let mut taken = TAKEN.lock().expect("no thread panics with this");
         let number = least_taken(&allowed, &taken)?;
         taken.push(number);
         Some(Self(number))
@@ -29,7 +29,7 @@ impl Processor {
 
 impl Drop for Processor {
     fn drop(&mut self) {
-        let mut taken = TAKEN.lock().expect("nobody panics with this");
+        let mut taken = TAKEN.lock().expect("no thread panics with this");
         if let Some(place) = taken.iter().position(|number| *number == self.0) {
             taken.swap_remove(place);
         }

@@ -68,7 +68,7 @@ fn manifest(files: &Files, name: &str, all: &[Descriptor]) -> Result<(Digest, Ma
             Document::Index(deeper) => all = deeper,
         }
     }
-    Err(malformed("its indexes lead from one to the next without an end".to_owned()))
+    Err(malformed("its indexes refer to each other in a circle or too deeply".to_owned()))
 }
 
 fn checked(files: &Files, name: &str, descriptor: &Descriptor) -> Result<Vec<u8>, Error> {

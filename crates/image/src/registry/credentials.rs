@@ -47,7 +47,7 @@ impl Credentials {
                 Some(Entry::Login(login)) => Some(login),
                 Some(Entry::Helper(name)) => helper::ask(&name, if host == DOCKER_HUB { HUB_KEY } else { host })?,
                 Some(Entry::Broken) => {
-                    return Err(Error::Credentials { path: path.clone(), problem: format!("the entry for {host} is no login") });
+                    return Err(Error::Credentials { path: path.clone(), problem: format!("the entry for {host} is not a login") });
                 }
                 None => None,
             };

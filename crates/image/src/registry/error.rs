@@ -15,7 +15,7 @@ pub enum Error {
     NoCredentials { host: String, repository: String },
     #[error("{host} does not accept the credentials for {repository}")]
     WrongCredentials { host: String, repository: String },
-    #[error("{host} asks for an authentication that Shorefast does not know")]
+    #[error("{host} requires a kind of authentication that Shorefast does not support")]
     Challenge { host: String },
     #[error(
         "{host} wants its login sent to {server}, which is another server (token_servers = [{server:?}] below [{host:?}] in /etc/shorefast/registries.toml allows it)"
@@ -23,7 +23,7 @@ pub enum Error {
     TokenServer { host: String, server: String },
     #[error("{host} has no {name}")]
     Missing { host: String, name: String },
-    #[error("{host} sent something else than {expected}: {found}")]
+    #[error("wrong checksum from {host}: expected {expected}, got {found}")]
     WrongDigest { host: String, expected: Digest, found: Digest },
     #[error("cannot use {image}: {problem}")]
     Malformed { image: String, problem: String },
@@ -44,10 +44,10 @@ impl Error {
             Self::WrongCredentials { .. } => Some("log in again with `podman login` or `docker login`"),
             Self::TokenServer { .. } => Some("allow it only if that server belongs to the registry: it gets the login"),
             Self::Missing { .. } => Some("check repository and tag, for example with `skopeo list-tags`"),
-            Self::WrongDigest { .. } => Some("the registry or something on the way changes the data; nothing of it was used"),
+            Self::WrongDigest { .. } => Some("the registry, or something between it and this host, changes the data; none of it was used"),
             Self::Foreign { .. } => Some("get a build for this machine's architecture"),
             Self::Send { source: shorefast_net::Error::Status { status: 404 | 405, .. }, .. } => {
-                Some("check the name and whether the registry takes images at all: caches and mirrors do not")
+                Some("check the name, and whether the registry accepts images at all: caches and mirrors do not")
             }
             Self::Fetch { source, .. } | Self::Send { source, .. } => source.hint(),
             Self::Helper { .. } => Some("run the helper by hand: echo HOST | docker-credential-NAME get"),

@@ -51,7 +51,8 @@ fn read(answer: &[u8]) -> Result<Login, String> {
         secret: String,
     }
     // Its output is not repeated: it may be the secret.
-    let Answer { username, secret } = serde_json::from_slice(answer).map_err(|_| "its answer is not what helpers say".to_owned())?;
+    let Answer { username, secret } =
+        serde_json::from_slice(answer).map_err(|_| "its answer is not in the format of credential helpers".to_owned())?;
     Ok(match username.as_str() {
         "<token>" => Login::Identity(secret),
         _ => Login::Password { user: username, password: secret },

@@ -1,4 +1,4 @@
-//! Whether images are what their names stand for at their origin now, without getting anything but lists and manifests.
+//! Checks whether images are still what their names stand for at their origin. Fetches only lists and manifests.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::store::{Image, Network, Store};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newest {
     pub digest: Digest,
-    /// For images of packages: what is another version than in the image of the store. Empty if that image does not say what it is made of.
+    /// For images of packages: packages whose version differs from the stored image. Empty if that image does not record its packages.
     pub changes: Vec<Change>,
 }
 
@@ -34,8 +34,8 @@ pub struct Change {
 }
 
 impl Store {
-    /// The names that have an origin to ask: those of registries, without a digest, and images of packages. What was imported from a file or built under
-    /// a name of its own has none.
+    /// The names that have an origin to ask: those of registries, without a digest, and images of packages. Images
+    /// that were imported from a file or built under a name of their own have none.
     pub fn refreshable(&self) -> Result<Vec<(Reference, Image)>, Error> {
         let names = self.names().all().map_err(|error| self.error(error))?;
         let mut found = Vec::new();
@@ -77,7 +77,7 @@ impl Store {
 fn has_origin(reference: &Reference, pointer: &Pointer, image: &Image) -> bool {
     match reference {
         Reference::Packages(_) => true,
-        // Imported from a file, which has a fingerprint, or built under a name that looks like a registry's, it does not come from there.
+        // An image that was imported from a file, which has a fingerprint, or built under a name like a registry's does not come from there.
         Reference::Registry(name) => {
             !name.as_str().contains('@') && pointer.fingerprint.is_empty() && matches!(image.source.parse(), Ok(Reference::Registry(_)))
         }
@@ -121,6 +121,6 @@ mod tests {
                 ("d".to_owned(), None, text("1"), false)
             ]
         );
-        assert_eq!(changes(&BTreeMap::new(), now.into_iter()), [], "nothing is known of what it was made of");
+        assert_eq!(changes(&BTreeMap::new(), now.into_iter()), [], "it does not record which packages it was made of");
     }
 }

@@ -1,4 +1,4 @@
-//! Whole archives, honest and tampered with: what is right goes through, and everything else is refused with its reason.
+//! Whole archives, honest and tampered with: honest ones are accepted, and all others are refused with the right reason.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -30,7 +30,7 @@ fn supply(cache: &Path) -> Supply<'_> {
 fn read(debs: &[Deb]) -> Result<Vec<u8>, Error> {
     let mut all = Vec::new();
     ahead::in_order(debs, |_, files| {
-        // What fails here is reported by `in_order` itself.
+        // Errors here are reported by `in_order` itself.
         let _ = files.read_to_end(&mut all);
         Ok(())
     })
@@ -104,7 +104,7 @@ fn tampered_archives_are_refused() {
         (
             "text in front",
             |archive| edit(&archive.dists().join("InRelease"), "-----BEGIN PGP SIGNED", "Origin: Evil\n\n-----BEGIN PGP SIGNED"),
-            "not signed in a way",
+            "no readable signature",
         ),
         (
             "text behind",
@@ -113,14 +113,14 @@ fn tampered_archives_are_refused() {
                 let text = fs::read_to_string(&path).unwrap();
                 fs::write(path, text + "\nOrigin: Evil\n").unwrap();
             },
-            "not signed in a way",
+            "no readable signature",
         ),
         (
             "no signature at all",
             |archive| {
                 fs::copy(archive.dists().join("Release"), archive.dists().join("InRelease")).unwrap();
             },
-            "not signed in a way",
+            "no readable signature",
         ),
         (
             "signed by a stranger",
@@ -133,9 +133,9 @@ fn tampered_archives_are_refused() {
         ("signed with a weak hash", |archive| archive.sign("good", &["--digest-algo", "SHA1"]), "hash that can be forged"),
         ("expired", |archive| archive.publish(&["Valid-Until: Thu, 02 Jan 2020 00:00:00 UTC"]), "it expired at 2020-01-02T00:00:00Z"),
         ("made tomorrow", |archive| archive.publish(&["Date: Thu, 02 Jan 2090 00:00:00 UTC"]), "in the future"),
-        ("rolled back", |archive| archive.publish(&["Date: Thu, 02 Jan 2020 00:00:00 UTC"]), "was here before"),
+        ("rolled back", |archive| archive.publish(&["Date: Thu, 02 Jan 2020 00:00:00 UTC"]), "was seen before"),
         ("another suite's", |archive| archive.publish(&["Suite: other", "Codename: other"]), "it is of suite other"),
-        ("without a date", |archive| archive.publish(&["Date: yesterday"]), "no Date that can be read"),
+        ("without a date", |archive| archive.publish(&["Date: yesterday"]), "no readable Date"),
         (
             "index changed",
             |archive| {

@@ -50,16 +50,16 @@ enum Command {
     /// Unmount, end the client, and leave nothing behind
     #[command(after_long_help = examples::OF_UMOUNT)]
     Umount(UmountArguments),
-    /// Give live mounts the clients of today: image and definition as they are now; nobody who uses them notices
+    /// Replace the clients of live mounts by the current image and definition, without interrupting the mounts' users
     #[command(after_long_help = examples::OF_UPGRADE)]
     Upgrade(UpgradeArguments),
     /// Show all mounts; never waits for a server
     #[command(after_long_help = examples::OF_LIST)]
     List {
-        /// Also what became of the last mounts that ended or failed: at most 100, of the last seven days, since the host was started
+        /// Also show the last mounts that ended or failed: at most 100, of the last seven days, since the host was started
         #[arg(short, long)]
         all: bool,
-        /// With --all: only those that ended since then: a time (2026-11-18T20:00:00Z, UTC), or so long ago (10m, 2h, 1day)
+        /// With --all: only those that ended since this time (2026-11-18T20:00:00Z, UTC), or within this duration (10m, 2h, 1day)
         #[arg(long, value_name = "TIME", value_parser = logs::parse_time, requires = "all")]
         since: Option<u64>,
         /// A JSON array of {id, target, source, fstype, client, image, digest, mode, pid, state, covered, namespace, since}
@@ -115,7 +115,7 @@ struct UmountArguments {
     /// Detach now; the mount ends when it is no longer in use
     #[arg(short, long, conflicts_with = "force")]
     lazy: bool,
-    /// Unmount in any case: users of the mount get errors
+    /// Unmount in any case: processes that use the mount get errors
     #[arg(short, long)]
     force: bool,
     /// Where something is mounted, or the ids of mounts
@@ -209,7 +209,7 @@ fn completions(shell: &str) -> ExitCode {
 #[derive(Debug, PartialEq, Eq)]
 enum Called {
     Mount,
-    /// A mount that only shows something. A good guess is enough: a sandbox that is not needed is discarded.
+    /// A mount command that only shows something. A good guess is enough: a sandbox that is not needed is discarded.
     Show,
     Other,
 }
@@ -303,14 +303,14 @@ fn umount(arguments: &UmountArguments, records: &Records) -> ExitCode {
 fn say_how(target: &Path, manner: Manner, way: Way) {
     let how = match way {
         Way::Polite => return,
-        Way::Forced => "by force: what was not written yet is lost",
+        Way::Forced => "by force: data that was not written yet is lost",
         Way::Lazy if manner == Manner::Lazy => return,
         Way::Lazy => "lazily: the kernel ends it when its server answers or is given up",
     };
     report::say(&format!("shorefast: {} did not end in time and was unmounted {how}", target.display()));
 }
 
-/// What only root can read is not out of order.
+/// A file that only root can read is not an error.
 fn needs_root(error: Error) -> Error {
     match error {
         Error::Record { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied && require_root().is_err() => Error::NotRoot,
@@ -369,7 +369,7 @@ mod tests {
         mount_words::compare_with(cli.find_subcommand("mount").unwrap());
     }
 
-    /// Whatever the parser finds is never left to clap, which would know `mount`, too.
+    /// The parser never leaves an error to clap, which also has a definition of `mount`.
     #[test]
     fn clap_finds_a_mount_only_where_the_parser_does() {
         let lines: &[&[&str]] = &[

@@ -29,10 +29,10 @@ enum ImageCommand {
         /// NAME[:TAG] of a registry, oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], tar:FILE
         #[arg(value_name = "REF", required_unless_present = "all", conflicts_with = "all")]
         references: Vec<String>,
-        /// All images of registries and packages that are here, under the names that they have
+        /// All images of registries and packages in the store, under their present names
         #[arg(long)]
         all: bool,
-        /// Take it only if one of these keys has signed it; what clients demand of their images counts besides
+        /// Accept it only if one of these keys has signed it, in addition to what the image's clients require
         #[arg(long, value_name = "FILE", conflicts_with = "all")]
         signed_by: Option<PathBuf>,
     },
@@ -61,7 +61,7 @@ enum ImageCommand {
         #[arg(value_name = "REF")]
         to: String,
     },
-    /// Send an image to a registry; what the registry has already is not sent again
+    /// Send an image to a registry; parts that the registry already has are not sent again
     Push {
         /// A name, a digest, or the first digits of one
         name: String,
@@ -77,7 +77,7 @@ enum ImageCommand {
     },
     /// Show everything that is known about one image
     Inspect {
-        /// A JSON object, with entries, size, digest and where it lies
+        /// A JSON object, with entries, size, digest and path
         #[arg(long)]
         json: bool,
         /// A name, a digest, or the first digits of one
@@ -178,7 +178,7 @@ fn each(texts: &[String], act: impl Fn(&str) -> Result<(), Error>) -> ExitCode {
 fn refuse_bare_file(text: &str) -> Result<(), Error> {
     let is_name = matches!(text.parse(), Ok(Reference::Registry(_)));
     if is_name && !text.starts_with("docker://") && Path::new(text).exists() {
-        let problem = "it is a file here, and nothing says of which kind: write oci-archive:, docker-archive:, tar: or oci: before it";
+        let problem = "it is a local file of unknown kind: write oci-archive:, docker-archive:, tar: or oci: before it";
         return Err(images::about_the_store_itself(shorefast_image::Error::Reference { text: text.to_owned(), problem }));
     }
     Ok(())

@@ -85,7 +85,7 @@ enum Problem {
     Install(#[from] Error),
     #[error(transparent)]
     Definition(#[from] EngineError),
-    #[error("cannot read our own program")]
+    #[error("cannot read the running program")]
     Binary(#[source] std::io::Error),
     #[error("cannot listen for termination signals")]
     Signals(#[source] shorefast_sys::Error),
@@ -184,7 +184,7 @@ fn follow(arguments: &InstallArguments, clients: &Path) -> Result<(), Problem> {
 fn wish(arguments: &InstallArguments, definitions: Option<Definitions>, host: &HostRoot) -> Result<Wish, Problem> {
     let directory = place::choose(host, arguments.to.as_deref())?;
     let command = place::command(host, &directory.join("shorefast"))?.filter(|_| arguments.to.is_none());
-    // For people, as the command is: on a host where nobody types there is neither.
+    // For shells, as the command is: a host without users has neither.
     let is_for_people = command.is_some() && place::unfit(host, place::MANUAL.as_ref()).is_none();
     Ok(Wish {
         manual: if is_for_people { manual() } else { Vec::new() },

@@ -70,7 +70,7 @@ const OPTIONS: &[Spelling<MounterOption>] = &[
 
 #[inline(never)]
 pub fn run(arguments: &[OsString]) -> ExitCode {
-    let (called, words) = arguments.split_first().expect("whoever called us by this name said it");
+    let (called, words) = arguments.split_first().expect("the program was called by this name, so there is a first argument");
     // Kubernetes 1.5, and mounters of that time, did not pass the word.
     let words = words.strip_prefix(&[OsString::from("mount")]).unwrap_or(words);
     if moves_what_is_there(words) {

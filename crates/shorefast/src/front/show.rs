@@ -158,7 +158,7 @@ pub fn reconciled(report: &Report, json: bool) -> String {
     [
         line("abandoned mounts undone", &report.abandoned),
         line("ended mounts cleaned up", &report.ended),
-        line("dead mounts that something else is mounted on", &report.dead),
+        line("dead mounts that have another mount on them", &report.dead),
         line("mounts whose lost record was restored", &report.adopted),
         line("unreadable records moved away", &aside),
         line("empty cgroups of lost mounts removed", &report.cgroups),

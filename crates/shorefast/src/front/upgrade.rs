@@ -1,4 +1,4 @@
-//! `shorefast upgrade …`: live mounts get the clients of today, one after the other, each by a process of its own.
+//! `shorefast upgrade …`: live mounts get clients of the current configuration, one after the other, each by a process of its own.
 
 use std::io::IsTerminal as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -36,7 +36,7 @@ pub struct UpgradeArguments {
     /// Show what would change, and do nothing; no image is fetched
     #[arg(long)]
     dry_run: bool,
-    /// How long to wait for whoever has locks on a mount, which a new client would not know
+    /// How long to wait until no process has locks on a mount: a new client would not know them
     #[arg(long, value_name = "TIME", value_parser = timeout::parse, default_value = "10s")]
     wait: humantime::Duration,
     /// A JSON array of {target, id, client, result, image, definition, before, draining, degraded, locks, milliseconds, error}
@@ -77,7 +77,7 @@ pub fn run(arguments: &UpgradeArguments, places: &Places, records: &Records) -> 
     if arguments.json {
         report::print(&format!("{:#}\n", Value::from(rows)));
     } else if targets.is_empty() {
-        report::print("no mount of ours has such a client: nothing to do\n");
+        report::print("no live mount has such a client: nothing to do\n");
     }
     Ok(code)
 }
@@ -85,7 +85,7 @@ pub fn run(arguments: &UpgradeArguments, places: &Places, records: &Records) -> 
 struct Target {
     /// As the engine finds it.
     named: PathBuf,
-    /// As people know it.
+    /// For display.
     shown: PathBuf,
 }
 
@@ -106,7 +106,7 @@ struct Around<'a> {
 }
 
 enum Done {
-    /// By today's image and definition it is the same.
+    /// Image and definition have not changed.
     Nothing(Box<Prospect>),
     Planned(Box<Prospect>),
     Upgraded(Box<Upgraded>),
@@ -154,7 +154,7 @@ fn in_words(target: &Path, done: &Done) -> String {
     let Some(upgraded) = done.upgraded().filter(|_| result == "upgraded") else {
         return match result {
             "planned" => format!("{target}: would get a new client ({changes})\n"),
-            _ => format!("{target}: nothing to do: image and definition are those of today\n"),
+            _ => format!("{target}: nothing to do: image and definition are current\n"),
         };
     };
     let mut lines = format!("{target}: has a new client ({changes}) after {} ms\n", upgraded.milliseconds);

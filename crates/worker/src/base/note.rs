@@ -1,5 +1,5 @@
-//! What is noted of a volume on its base: a small file, named after the volume's directory. It is what tells a directory of ours from one
-//! that was there before.
+//! The note of a volume on its base: a small file, named after the volume's directory. It distinguishes a directory that Shorefast created from
+//! one that existed before.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -14,7 +14,7 @@ use crate::task::Note;
 /// The directory of notes on the base.
 pub const DIRECTORY: &str = ".shorefast";
 
-/// Nothing on the way is a link, or leads to another filesystem.
+/// No component of the path is a link, or leads to another filesystem.
 pub(crate) const PLAIN: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
 
@@ -27,9 +27,9 @@ pub(crate) fn failed(what: &str, errno: Errno) -> Box<Failure> {
     let mut failure =
         Box::new(Failure::new(Step::Serve, kind, format!("cannot {what} on the base volume: {}", std::io::Error::from(errno))));
     failure.hint = match errno {
-        Errno::ACCESS | Errno::PERM => Some("whoever the client acts as on the server must be allowed to write there".to_owned()),
-        Errno::LOOP => Some("a symbolic link is on the way: volumes are not made or removed through those".to_owned()),
-        Errno::XDEV => Some("another filesystem is mounted there: nothing of it is removed".to_owned()),
+        Errno::ACCESS | Errno::PERM => Some("the user that the client acts as on the server must be allowed to write there".to_owned()),
+        Errno::LOOP => Some("there is a symbolic link in the path: volumes are not made or removed through links".to_owned()),
+        Errno::XDEV => Some("another filesystem is mounted there: no file of it is removed".to_owned()),
         _ => None,
     };
     failure
@@ -51,7 +51,7 @@ pub(crate) fn read(root: &OwnedFd, key: &str) -> Result<Option<Note>, Box<Failur
     serde_json::from_slice(&bytes).map(Some).map_err(|error| {
         let message = format!("{path} on the base volume is damaged: {error}");
         let mut failure = Box::new(Failure::new(Step::Serve, Kind::Failed, message));
-        failure.hint = Some("remove it there, and the volume's directory, if nobody needs that any more".to_owned());
+        failure.hint = Some("remove it there, and the volume's directory, if it is no longer needed".to_owned());
         failure
     })
 }
@@ -62,7 +62,7 @@ pub(crate) fn write(root: &OwnedFd, key: &str, note: &Note) -> Result<(), Box<Fa
     let directory =
         make_directory(root.as_fd(), DIRECTORY, mode_of(root)).map_err(|errno| failed(&format!("create {DIRECTORY}"), errno))?;
     let new = format!(".{key}");
-    // Of a worker that was killed.
+    // Left by a worker that was killed.
     let _ = rustix::fs::unlinkat(&directory, &new, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::openat2(&directory, &new, flags, Mode::from_raw_mode(0o644), PLAIN).map_err(writing)?;
@@ -85,7 +85,7 @@ pub(crate) fn remove(root: &OwnedFd, key: &str) -> Result<(), Box<Failure>> {
         Err(errno) => return Err(removing(errno)),
     }
     drop(directory);
-    // Only with the last note.
+    // Succeeds only after the last note was removed.
     let _ = rustix::fs::unlinkat(root, DIRECTORY, AtFlags::REMOVEDIR);
     Ok(())
 }
@@ -94,7 +94,7 @@ pub(crate) fn open_directory(at: impl AsFd, path: impl rustix::path::Arg) -> rus
     rustix::fs::openat2(at, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), PLAIN)
 }
 
-/// Makes it, if it is not there, with this mode; opens it.
+/// Opens the directory; creates it with this mode if it does not exist.
 pub(crate) fn make_directory(at: impl AsFd, name: impl rustix::path::Arg + Copy, mode: u32) -> rustix::io::Result<OwnedFd> {
     let made = match rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
@@ -104,7 +104,7 @@ pub(crate) fn make_directory(at: impl AsFd, name: impl rustix::path::Arg + Copy,
     let directory = open_directory(&at, name)?;
     if made {
         match rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode)) {
-            // Of a filesystem without modes.
+            // A filesystem without modes.
             Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::INVAL) => {}
             Err(errno) => return Err(errno),
         }
@@ -112,7 +112,7 @@ pub(crate) fn make_directory(at: impl AsFd, name: impl rustix::path::Arg + Copy,
     Ok(directory)
 }
 
-/// Whoever may make volumes in the base may do so in what leads to them: each client may be another user there.
+/// Directories that lead to volumes get the mode of the base: each client may be another user there, and all must be able to create volumes.
 pub(crate) fn mode_of(root: &OwnedFd) -> u32 {
     rustix::fs::fstat(root).map_or(0o755, |status| status.st_mode & 0o777)
 }

@@ -1,4 +1,4 @@
-//! A volume's directory on its base: made, found, removed. In: the base's root and a task. Out: the volume's note.
+//! Creates, finds and removes a volume's directory on its base. In: the base's root and a task. Out: the volume's note.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -12,7 +12,7 @@ use crate::base::note::{self, failed, open_directory};
 use crate::base::tree;
 use crate::task::{self, NewVolume, Note, OnDelete, Task};
 
-/// Done twice, a task has the same result as done once. `None`: there is no such volume.
+/// Idempotent: a repeated task has the same result. `None`: there is no such volume.
 pub fn perform(root: &OwnedFd, task: &Task) -> Result<Option<Note>, Box<Failure>> {
     match task {
         Task::Create(new) => create(root, new).map(Some),
@@ -42,7 +42,7 @@ fn create(root: &OwnedFd, new: &NewVolume) -> Result<Note, Box<Failure>> {
             if let Some(name_key) = name_key(&note) {
                 note::write(root, &name_key, &note)?;
             }
-            // Before the directory: one without a note would be a stranger's.
+            // Before the directory: one without a note is taken for another program's.
             note::write(root, &key, &note)?;
             note
         }
@@ -51,7 +51,7 @@ fn create(root: &OwnedFd, new: &NewVolume) -> Result<Note, Box<Failure>> {
     Ok(noted)
 }
 
-/// A volume that is there already.
+/// A volume that already exists.
 fn same(there: Note, new: &NewVolume) -> Result<Note, Box<Failure>> {
     let fits = new.required <= there.capacity && (new.limit == 0 || there.capacity <= new.limit);
     let is_same = |there: &Note| {
@@ -61,12 +61,11 @@ fn same(there: Note, new: &NewVolume) -> Result<Note, Box<Failure>> {
 }
 
 fn another(there: &Note) -> Box<Failure> {
-    let message =
-        format!("there is a volume {:?} with the directory {} already, and it is another one", there.name, there.directory.display());
+    let message = format!("there is already another volume, {:?}, with the directory {}", there.name, there.directory.display());
     Box::new(Failure::new(Step::Target, Kind::AlreadyDifferent, message))
 }
 
-/// A volume whose directory is not named like itself has a second note by which it is found: no other may have its name.
+/// A volume whose directory has a different name has a second note, under the volume's name: so no other volume can have that name.
 fn name_key(note: &Note) -> Option<String> {
     (note.directory != Path::new(&note.name)).then(|| format!("name-{}", task::key(Path::new(&note.name))))
 }
@@ -77,7 +76,7 @@ fn by_name(root: &OwnedFd, name: &str) -> Result<Option<Note>, Box<Failure>> {
         return Ok(Some(there));
     }
     let Some(second) = note::read(root, &format!("name-{usual}"))? else { return Ok(None) };
-    // Without the first one it is what a killed worker left.
+    // Without the first note, this one was left by a killed worker.
     Ok(note::read(root, &task::key(&second.directory))?.filter(|there| there.name == name))
 }
 
@@ -97,7 +96,7 @@ fn is_there(root: &OwnedFd, directory: &Path) -> Result<bool, Box<Failure>> {
     exists(&parent, name).map_err(|errno| failed(&format!("look at {}", directory.display()), errno))
 }
 
-/// Whatever it is; of a link, the link itself.
+/// Of any type; a link is not followed.
 fn exists(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<bool> {
     match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(_) => Ok(true),
@@ -106,7 +105,7 @@ fn exists(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<bool> {
     }
 }
 
-/// The mode is for the last one, which is the volume's own, and only if it is new.
+/// The mode is for the last component, which is the volume's own directory, and only if that is new.
 fn make(root: &OwnedFd, directory: &Path, mode: u32) -> Result<(), Box<Failure>> {
     let making = |errno| failed(&format!("create {}", directory.display()), errno);
     let (parent, name) = split(directory);
@@ -119,7 +118,7 @@ fn make(root: &OwnedFd, directory: &Path, mode: u32) -> Result<(), Box<Failure>>
 
 fn delete(root: &OwnedFd, key: &str) -> Result<(), Box<Failure>> {
     let Some(note) = note::read(root, key)? else { return Ok(()) };
-    // Somebody with access to the base may have written it: it leads nowhere but to a directory below.
+    // A user with access to the base may have written it, so it must name a directory below the base.
     if task::key(&note.directory) != key || !is_plain(&note.directory) {
         let message = format!("{}/{key} on the base volume is not ours", note::DIRECTORY);
         return Err(Box::new(Failure::new(Step::Target, Kind::Denied, message)));
@@ -137,7 +136,7 @@ fn delete(root: &OwnedFd, key: &str) -> Result<(), Box<Failure>> {
     note::remove(root, key)
 }
 
-/// How many may have the same name.
+/// How many archived volumes may have the same name.
 const ARCHIVED: u32 = 1000;
 
 fn archive(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
@@ -149,7 +148,7 @@ fn archive(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
             new.push(format!("-{number}"));
         }
         let renamed = match rustix::fs::renameat_with(parent, name, parent, &new, RenameFlags::NOREPLACE) {
-            // Few clients know that flag. Nobody else makes such names.
+            // Few clients support that flag. No other program creates such names.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match exists(parent, &new)? {
                 true => Err(Errno::EXIST),
                 false => rustix::fs::renameat(parent, name, parent, &new),
@@ -158,7 +157,7 @@ fn archive(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
         };
         match renamed {
             Err(Errno::EXIST) => {}
-            // Done before.
+            // Already done.
             Err(Errno::NOENT) => return Ok(()),
             renamed => return renamed,
         }
@@ -210,7 +209,7 @@ mod tests {
         assert_eq!(fs::metadata(at("ns/a")).unwrap().permissions().mode() & 0o7777, 0o770);
         let found = perform(&root, &Task::Find(task::key(Path::new("ns/a")))).unwrap();
         assert!(found.is_some_and(|note| note.directory == Path::new("ns/a")));
-        // With another name, size or end, it is another one.
+        // A request with another name, size or deletion policy is for another volume.
         let different = Some(Kind::AlreadyDifferent);
         assert_eq!(kind(create(new("b", "ns/a", OnDelete::Delete))), different);
         assert_eq!(kind(create(new("a", "ns/a", OnDelete::Retain))), different);
@@ -226,14 +225,14 @@ mod tests {
         fs::write(at("ns/a/file"), "").unwrap();
         (0..2).for_each(|_| drop(delete("ns/a")));
         assert!(!at("ns/a").exists() && at("ns").exists() && !at(".shorefast").exists());
-        // The name is free again, also if a killed worker has left a note of it.
+        // The name is free again, even if a killed worker has left a note of it.
         create(new("a", "ns/other", OnDelete::Delete)).unwrap();
         note::remove(&root, &task::key(Path::new("ns/other"))).unwrap();
         fs::remove_dir(at("ns/other")).unwrap();
         create(new("a", "ns/a", OnDelete::Delete)).unwrap();
         delete("ns/a");
         assert!(!at(".shorefast").exists());
-        // What was there before is nobody's, unless it is never removed.
+        // A directory that existed before is not adopted, unless the volume is never removed.
         assert_eq!(kind(create(new("n", "ns", OnDelete::Delete))), different);
         create(new("n", "ns", OnDelete::Retain)).unwrap();
         delete("ns");

@@ -16,7 +16,7 @@ const HERE: usize = negative(libc::AT_FDCWD);
 /// The driver puts a file of this name, with this content, on the host wherever a client could stray to.
 pub(super) const WITNESS: &str = "shorefast-witness";
 
-/// In the image the driver puts files that everybody could write to, if the image were writable.
+/// The driver puts files into the image that every user could write to, if the image were writable.
 const IMAGE_FILE: &str = "/etc/witness";
 const IMAGE_DIR: &str = "/etc/witness.d";
 
@@ -89,7 +89,7 @@ pub(super) fn opens_proc_for_writing() -> Outcome {
     any_of(names, |name| opens_for_writing(&format!("/proc/{name}"), &[]))
 }
 
-/// An image may have some: whoever made it could have had any.
+/// An image may have some: its author could create any.
 pub(super) fn opens_image_devices() -> Outcome {
     opens(&["/mnt/zero"], libc::O_RDONLY)
 }
@@ -241,7 +241,7 @@ pub(super) fn filesystem_magic(path: &CStr) -> u64 {
     statfs[0]
 }
 
-/// Typing into the terminal of whoever called shorefast.
+/// Typing into the terminal of shorefast's caller.
 pub(super) fn types_into_terminal() -> Outcome {
     let terminals = [c"/dev/tty", c"/dev/console", c"/dev/tty0", c"/proc/self/fd/0", c"/proc/self/fd/2"];
     any_of(terminals, |path| match sys::open(path, libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY) {
@@ -259,7 +259,7 @@ pub(super) fn may_type() -> Outcome {
     // The kernel looks at the lower half of the word only, and so must the filter.
     let requests = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| request as usize);
     any_of(requests.into_iter().flat_map(|request| [request, request | 1 << 32]), |request| {
-        harm_unless_forbidden(sys::call(libc::SYS_ioctl, [null.as_raw_fd() as usize, request, at(&b'#')]), "ioctl to type for somebody")
+        harm_unless_forbidden(sys::call(libc::SYS_ioctl, [null.as_raw_fd() as usize, request, at(&b'#')]), "ioctl to type into a terminal")
     })
 }
 

@@ -1,4 +1,4 @@
-//! Other processes: init of the sandbox, whoever started us, and whatever else is in sight.
+//! Other processes: init of the sandbox, our parent, and all others in sight.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -21,7 +21,7 @@ fn elders(sandbox: &Sandbox) -> Vec<pid_t> {
     elders
 }
 
-/// Processes that run as somebody else than we do.
+/// Processes that run as another user than we do.
 fn strangers() -> Vec<pid_t> {
     let own = status_field("self", "Uid");
     processes().into_iter().filter(|pid| status_field(&pid.to_string(), "Uid") != own).collect()
@@ -192,7 +192,7 @@ pub(super) fn kills_init(_: &Sandbox) -> Outcome {
     let foreign = status_field("1", "Uid") != status_field("self", "Uid");
     let probe = sys::kill(1, 0);
     if foreign && probe.is_ok() {
-        return succeeded("process 1 runs as somebody else and takes signals from us");
+        return succeeded("process 1 runs as another user and takes signals from us");
     }
     if status_field("1", "NSpid").is_some_and(|pids| pids.split_whitespace().count() < 2) && foreign {
         return refused(format!("{probe:?}"));

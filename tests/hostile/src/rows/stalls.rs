@@ -79,7 +79,7 @@ pub(super) fn target_in_a_trap(sandbox: &Sandbox) -> Outcome {
 /// What a client with `source = "path"` is shown.
 const SOURCE: &str = "/shorefast/source";
 
-/// Arguments in a mapped file of somebody else's filesystem, which is none of the broker's, and never answers.
+/// Arguments in a mapped file of another user's filesystem, which the broker does not serve, and which never answers.
 pub(super) fn arguments_in_a_foreign_file(sandbox: &Sandbox) -> Outcome {
     let Ok(file) = File::open(Path::new(SOURCE).join(fuse::TRAP)) else { return refused("there is no such source") };
     let words = [0, sys::PAGE, libc::PROT_READ as usize, libc::MAP_PRIVATE as usize, file.as_raw_fd() as usize, 0];
@@ -88,7 +88,7 @@ pub(super) fn arguments_in_a_foreign_file(sandbox: &Sandbox) -> Outcome {
         Err(errno) => return refused(format!("the trap cannot be mapped: {errno}")),
     };
     first_harm([
-        harm_if_ok(mount_words([at(c"hostile"), at(&*sandbox.target), memory, 0, 0]), "mounted what nobody said"),
+        harm_if_ok(mount_words([at(c"hostile"), at(&*sandbox.target), memory, 0, 0]), "mounted with arguments that cannot be read"),
         at_most_our_own(sys::call(libc::SYS_umount2, [memory, 0])),
     ])
 }

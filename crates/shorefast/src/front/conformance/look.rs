@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 use shorefast_sys::bounded_call::{self, Answer};
 use shorefast_sys::process_scan::ProcessScan;
 
-/// What a look saw, or why it failed.
+/// The result of a check, or why it failed.
 pub(super) type Seen = Result<String, String>;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ pub(super) fn writes(place: &Path) -> Seen {
         fs::write(&file, CONTENT)?;
         let back = fs::read(&file)?;
         if back != CONTENT {
-            return Err(io::Error::other(format!("{} bytes were read back, and they are others", back.len())));
+            return Err(io::Error::other(format!("{} bytes were read back, and they differ", back.len())));
         }
         fs::rename(&file, &renamed)?;
         fs::remove_file(&renamed)
@@ -63,7 +63,7 @@ pub(super) fn writes(place: &Path) -> Seen {
 
 /// The processes in the same pid namespace as `pid`, itself included.
 pub(super) fn companions(pid: i32) -> Vec<i32> {
-    // All at once, and in another process: one that hangs in execve makes whoever asks wait.
+    // All at once, and in another process: reading about a process that hangs in execve blocks.
     let pids: Vec<_> = ProcessScan::start().collect();
     let namespaces = bounded_call::namespaces_of(&pids, "pid", Instant::now() + PATIENCE);
     let namespace =
@@ -108,7 +108,7 @@ pub(super) fn kill(pid: i32) -> Result<(), String> {
 
 pub(super) fn ended(processes: &[i32], time: Duration) -> bool {
     let began = Instant::now();
-    // One that nobody has waited for yet is as good as gone.
+    // A zombie counts as gone.
     let is_there = |pid: &i32| status(*pid, "State").is_some_and(|state| !state.starts_with(['Z', 'X']));
     while processes.iter().any(is_there) {
         if began.elapsed() > time {
