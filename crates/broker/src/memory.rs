@@ -39,7 +39,7 @@ impl Memory {
 fn arrived<T>(call: Bounded<T>) -> Result<T, Errno> {
     match call {
         Bounded::Done(value) => Ok(value),
-        // Root may read every process's memory, unless the kernel lets nobody (kernel.yama.ptrace_scope=3).
+        // Root may read every process's memory, unless the kernel forbids it to all (kernel.yama.ptrace_scope=3).
         Bounded::Failed(error) if matches!(error.errno(), Errno::PERM | Errno::ACCESS) => Err(Errno::ACCESS),
         Bounded::Failed(_) => Err(Errno::FAULT),
         Bounded::TimedOut => Err(Errno::TIMEDOUT),

@@ -126,7 +126,7 @@ pub fn fuse(data: &str, asked: &[Item]) -> Result<Fuse, Refusal> {
         let bad = || invalid(format!("bad value for FUSE option {}", item.key));
         let number = || item.text().and_then(|value| value.parse::<u32>().ok()).ok_or_else(bad);
         let is_flag = matches!(item.key.as_str(), "default_permissions" | "allow_other") && item.value.is_none();
-        // Some clients (mergerfs) pass it by themselves, and once more for the caller who said so, too.
+        // Some clients (mergerfs) pass it by themselves, and a second time if the caller passes it, too.
         if is_flag && rest.contains(&item) {
             continue;
         }

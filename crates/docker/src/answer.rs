@@ -1,5 +1,5 @@
-//! In: a call. Out: its answer. Whatever only looks reads our own files and the kernel's tables, never a mount: a dead server makes nobody
-//! wait who does not want to use its volume.
+//! In: a call. Out: its answer. Calls that only query read our own files and the kernel's tables, never a mount: a dead server delays
+//! only callers that want to use its volume.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -17,12 +17,12 @@ use crate::options::{self, Options};
 use crate::plugin::{Plugin, blocking};
 use crate::volumes::{Absent, Volume, Volumes};
 
-/// For a look at one mount's record.
+/// For reading one mount's record.
 const TO_LOOK: Duration = Duration::from_secs(5);
-/// Definitions are read, and no image and no server is asked.
+/// Reads definitions only, no image and no server.
 const TO_CHECK: Duration = Duration::from_secs(20);
 
-/// The engine that asks has no container with the volume; another one may be about to start one.
+/// The requesting engine has no container with the volume; another engine may be about to start one.
 const JUST_NOW: Duration = Duration::from_secs(10);
 
 pub(crate) async fn to(plugin: Arc<Plugin>, call: Call) -> Result<Answer, Error> {
@@ -111,7 +111,7 @@ async fn create(plugin: Arc<Plugin>, name: String, options: Options) -> Result<A
     let checked = check(&plugin, &name, &options).await;
     blocking(move || {
         let written = checked.and_then(|(client, image)| held.locked.write(&Volume { options, created: SystemTime::now(), client, image }));
-        // Nothing of a volume that is none stays.
+        // Leaves nothing of a volume that was not created.
         written.inspect_err(|_| drop(held.locked.forget()))
     })
     .await?;
@@ -131,11 +131,11 @@ async fn check(plugin: &Plugin, name: &str, options: &Options) -> Result<(String
     }
 }
 
-/// Our own files only. What the volume holds is its server's.
+/// Removes only our own files. The volume's content belongs to its server.
 async fn remove(plugin: Arc<Plugin>, name: String) -> Result<Answer, Error> {
     let deadline = Instant::now() + OTHERS;
     let held = match plugin.hold(&name, Absent::Refused, deadline).await {
-        // An answer may have been lost on its way.
+        // An earlier answer may have been lost.
         Err(Error::UnknownVolume(_)) => return Ok(Answer::default()),
         held => held?,
     };

@@ -1,4 +1,4 @@
-//! In: the path and body of a request. Out: the call that it is, with everything in it checked that can be without asking anybody.
+//! In: the path and body of a request. Out: the call, with everything checked that can be checked without contacting another process.
 
 use crate::error::Error;
 use crate::messages::Asked;

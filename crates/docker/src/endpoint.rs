@@ -17,7 +17,7 @@ pub fn endpoint(settings: Settings, operations: Operations) -> Endpoint {
 struct Docker(Arc<Plugin>);
 
 impl Protocol for Docker {
-    /// One request, and the connection is over.
+    /// Serves one request, then closes the connection.
     fn serve(&self, connection: UnixStream, _: Ending) -> Served {
         let plugin = Arc::clone(&self.0);
         Box::pin(async move { http::serve(connection, |call| answer::to(Arc::clone(&plugin), call)).await })

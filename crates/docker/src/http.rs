@@ -1,5 +1,5 @@
-//! HTTP on one connection: one request, one answer, in JSON. Root alone may connect, and still nothing of what comes is believed: a proxy
-//! may hand on what a container sent.
+//! HTTP on one connection: one request, one answer, in JSON. Only root can connect, and still the input is not trusted: a proxy may pass
+//! on data that a container sent.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::messages::Answer;
 const TYPE: HeaderValue = HeaderValue::from_static("application/vnd.docker.plugins.v1.1+json");
 /// A request has a few hundred bytes.
 const LARGEST: usize = 256 << 10;
-/// For a caller that says nothing.
+/// For a caller that sends nothing.
 const TO_ASK: Duration = Duration::from_secs(10);
 
-/// `answer` is asked for what is a call.
+/// `answer` is called for each valid call.
 pub async fn serve<C, A, F>(connection: C, answer: A)
 where
     C: AsyncRead + AsyncWrite + Unpin,
@@ -35,7 +35,7 @@ where
     let mut server = http1::Builder::new();
     // A connection per request: none is left open to a server that is replaced.
     server.timer(TokioTimer::new()).header_read_timeout(TO_ASK).max_buf_size(16 << 10).keep_alive(false);
-    // An error is the caller's. A caller that is gone takes its request along.
+    // Errors here are the caller's. If the caller disconnects, its request is dropped.
     let _ = server.serve_connection(TokioIo::new(connection), service).await;
 }
 
@@ -49,7 +49,7 @@ where
     };
     let (status, answer) = match answered {
         Ok(answer) => (StatusCode::OK, answer),
-        // Clients, servers and images have a say in it, and it will be printed.
+        // It can contain text from clients, servers and images, and will be printed.
         Err(error) => (status_of(&error), Answer { err: text::printable_line(&error.to_string()).into_owned(), ..Answer::default() }),
     };
     let mut response = Response::new(Full::new(Bytes::from(serde_json::to_vec(&answer).unwrap_or_default())));

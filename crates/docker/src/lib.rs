@@ -1,8 +1,8 @@
 //! A volume plugin for Docker and Podman, with every client definition as a type of volumes. In: calls of a container engine on a unix
 //! socket. Out: operations of workers, and answers.
 //!
-//! What a volume is and who uses it are small files ([`volumes`]); whether it is mounted, the engine's records and the kernel know. The
-//! server itself holds nothing, so it may be killed or replaced at any moment.
+//! A volume's options and users are in small files ([`volumes`]); whether it is mounted is in the engine's records and the kernel. The
+//! server itself holds no state, so it may be killed or replaced at any moment.
 
 pub mod endpoint;
 pub mod http;

@@ -1,21 +1,21 @@
-//! What the protocol says: JSON in, JSON out.
+//! The protocol's messages: JSON in, JSON out.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Every call's arguments. A call looks at those that it has.
+/// The arguments of all calls. Each call uses its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Asked {
     pub name: String,
-    /// Who uses the volume: another one for each container.
+    /// The user of the volume: a different id for each container.
     #[serde(rename = "ID")]
     pub id: String,
     pub opts: Option<BTreeMap<String, String>>,
 }
 
-/// Every call's answer: what is not in it is left out.
+/// The answers to all calls: empty fields are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Answer {
@@ -29,7 +29,7 @@ pub struct Answer {
     pub volumes: Option<Vec<Shown>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
-    /// Empty: all is well.
+    /// Empty: success.
     pub err: String,
 }
 
@@ -43,7 +43,7 @@ pub struct Shown {
     pub status: Option<Status>,
 }
 
-/// For people who look at a volume.
+/// Shown to users who inspect a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// `unmounted`, or that of the mount.
@@ -52,7 +52,7 @@ pub struct Status {
     pub image: String,
     /// How many use it.
     pub users: usize,
-    /// What went wrong last.
+    /// The last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

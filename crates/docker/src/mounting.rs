@@ -1,5 +1,5 @@
-//! A volume is mounted for its first user and unmounted after its last. Users are counted by id, so that a call that comes again, from an
-//! engine or to a plugin that was restarted meanwhile, changes nothing.
+//! A volume is mounted for its first user and unmounted after its last. Users are counted by id, so that a repeated call,
+//! after a restart of the engine or of the plugin, changes nothing.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,28 +17,28 @@ use crate::options;
 use crate::plugin::{Held, Plugin, blocking};
 use crate::volumes::Absent;
 
-/// Docker waits two minutes for a mount, and one for everything else. An answer of ours says more than its timeout.
+/// Docker waits two minutes for a mount, and one for everything else. Our own error says more than its timeout.
 const MOUNT: Duration = Duration::from_secs(110);
 pub(crate) const OTHERS: Duration = Duration::from_secs(50);
-/// What is left for the way back.
+/// The time that is reserved for sending the answer.
 const WAY_BACK: Duration = Duration::from_secs(2);
 
-/// Between a volume's mount and its container's start lies at most the mount of another volume.
+/// Between a volume's mount and its container's start, at most another volume is mounted.
 const FORGOTTEN: Duration = Duration::from_secs(150);
 
-/// How its mounts are called among the engine's.
+/// The label of its mounts in the engine's records.
 pub(crate) fn label(name: &str) -> String {
     format!("docker:{name}")
 }
 
-/// The place where it is mounted, for one user more.
+/// Mounts it if necessary, adds a user, and returns the path where it is mounted.
 pub(crate) async fn mount(plugin: Arc<Plugin>, name: String, id: String) -> Result<String, Error> {
-    // Dropped with this request. The work goes on without its caller until nothing is left of it.
+    // Dropped with this request. The work continues without its caller until it is cleaned up.
     let (_caller, gone) = oneshot::channel();
     finished(tokio::spawn(mount_for(plugin, name, id, gone))).await
 }
 
-/// Whatever becomes of the caller: half an unmount is none.
+/// Completed even if the caller is gone: an unmount must not stop half-way.
 pub(crate) async fn unmount(plugin: Arc<Plugin>, name: String, id: String) -> Result<(), Error> {
     finished(tokio::spawn(unmount_for(plugin, name, id))).await
 }
@@ -53,7 +53,7 @@ async fn mount_for(plugin: Arc<Plugin>, name: String, id: String, gone: oneshot:
     let (user, of, records) = (id.clone(), Arc::clone(&held), plugin.records.clone());
     let (volume, is_mounted) = blocking(move || {
         let volume = of.locked.read()?.ok_or_else(|| Error::UnknownVolume(of.locked.name.clone()))?;
-        // Before the mount: whoever else ends with this volume leaves it mounted.
+        // Before the mount: another user that ends meanwhile leaves the volume mounted.
         of.locked.users().add(&user).map_err(Error::state(&of.locked.place().path()))?;
         let there = of.locked.record().and_then(|record| existing::in_place(&records, &record));
         Ok((volume, there.is_some_and(|record| record.label == Some(label(&of.locked.name)))))
@@ -78,7 +78,7 @@ async fn mount_for(plugin: Arc<Plugin>, name: String, id: String, gone: oneshot:
             Err(failure) if !failure.is_same_volume() => Err(Error::of_worker(&name, &failure)),
             _ => Ok(None),
         },
-        // Its worker ends with the question.
+        // The worker ends when the request is dropped.
         _ = gone => Err(Error::CallerGone),
     };
     match mounted {
@@ -98,7 +98,7 @@ async fn mount_for(plugin: Arc<Plugin>, name: String, id: String, gone: oneshot:
     }
 }
 
-/// After a failure there is one user less, and nothing mounted for nobody.
+/// After a failure, removes the user, and unmounts the volume if it was the last.
 async fn give_up(plugin: &Plugin, held: Arc<Held>, id: String, said: String) {
     let of = Arc::clone(&held);
     let others = blocking(move || {
@@ -106,7 +106,7 @@ async fn give_up(plugin: &Plugin, held: Arc<Held>, id: String, said: String) {
         of.locked.users().remove(&id).map_err(Error::state(&of.locked.place().path()))?;
         Ok(of.locked.users().count())
     });
-    // The failure itself is what its user has to know.
+    // Only the failure itself is reported to the user.
     if others.await.is_ok_and(|others| others == 0) {
         let _ = take_off(plugin, &held, Instant::now() + OTHERS).await;
     }
@@ -115,7 +115,7 @@ async fn give_up(plugin: &Plugin, held: Arc<Held>, id: String, said: String) {
 async fn unmount_for(plugin: Arc<Plugin>, name: String, id: String) -> Result<(), Error> {
     let deadline = Instant::now() + OTHERS;
     let held = match plugin.hold(&name, Absent::Refused, deadline).await {
-        // What is not there is not mounted.
+        // A volume that does not exist is not mounted.
         Err(Error::UnknownVolume(_)) => return Ok(()),
         held => held?,
     };
@@ -134,8 +134,8 @@ async fn unmount_for(plugin: Arc<Plugin>, name: String, id: String) -> Result<()
     off
 }
 
-/// How many use it. An engine that was killed never says that its containers are gone: those who came longer ago than `patience` count only as
-/// long as the volume is mounted in a container, or elsewhere.
+/// The number of users. An engine that was killed never reports the end of its containers: users that were added longer ago than `patience`
+/// count only as long as the volume is mounted in a container, or elsewhere.
 pub(crate) async fn users(plugin: &Plugin, held: &Arc<Held>, patience: Duration, deadline: Instant) -> Result<usize, Error> {
     let of = Arc::clone(held);
     let look = blocking(move || Ok((of.locked.users().count(), of.locked.users().since_the_last())));
@@ -150,7 +150,7 @@ pub(crate) async fn users(plugin: &Plugin, held: &Arc<Held>, patience: Duration,
             blocking(move || of.locked.users().remove_all().map_err(Error::state(&of.locked.place().path()))).await?;
             Ok(0)
         }
-        // What is not known counts.
+        // In case of doubt, all users count.
         _ => Ok(count),
     }
 }

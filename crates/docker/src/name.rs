@@ -1,15 +1,15 @@
-//! Names of volumes, and ids of those who use them: both become names of files.
+//! Names of volumes, and ids of their users: both become names of files.
 
 use crate::error::Error;
 
-/// What Docker and Podman themselves allow, and a file system can hold.
+/// Names that Docker and Podman themselves allow, and that fit into a file name.
 pub fn check(text: &str) -> Result<(), Error> {
     let is_first = |byte: u8| byte.is_ascii_alphanumeric();
     let is_legal = |byte: u8| is_first(byte) || matches!(byte, b'_' | b'.' | b'-');
     if text.len() <= 255 && text.bytes().next().is_some_and(is_first) && text.bytes().all(is_legal) {
         Ok(())
     } else {
-        // What somebody sends by mistake may be a megabyte.
+        // A name that is sent by mistake may be a megabyte.
         Err(Error::Name(text.chars().take(300).collect()))
     }
 }

@@ -1,5 +1,5 @@
-//! In: what a volume is created with. Out: checked options, and the request to mount that they mean. The words are those of Docker's own
-//! `local` driver, which are mount(8)'s: type, device, o.
+//! In: the options that a volume is created with. Out: checked options, and the resulting request to mount. The keys are those of Docker's own
+//! `local` driver, which follow mount(8): type, device, o.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub type Options = BTreeMap<String, String>;
 
 const KNOWN: &[&str] = &["type", "device", "o", "secret-file", "client", "image"];
 
-/// What other plugins call the same.
+/// The same keys under the names that other plugins use.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("sshcmd", "device"),
     ("remote", "device"),
@@ -33,7 +33,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 /// The kernel's limit for mount(2)'s data, and more than any path has.
 const LONGEST: usize = 4095;
 
-/// Without those that are empty, as compose files have them. Secrets are refused: what is checked here is written down.
+/// Drops empty options, which compose files may have. Refuses secrets, because checked options are stored on disk.
 pub fn check(given: Options) -> Result<Options, Error> {
     for (key, value) in &given {
         if !KNOWN.contains(&key.as_str()) {
@@ -62,13 +62,13 @@ pub fn check(given: Options) -> Result<Options, Error> {
     Ok(options)
 }
 
-/// How names of options end whose value is a secret, whichever client they are for. (`PasswordAuthentication=no` is none, and
-/// `passwd_file=PATH` neither.) What else a client's definition calls a secret is found when it is checked.
+/// Endings of option names whose values are secrets, for any client. (`PasswordAuthentication=no` is not a secret, and neither is
+/// `passwd_file=PATH`.) Further secrets of a client's definition are found when that is checked.
 const SECRETS: &[&str] =
     &["password", "password2", "passwd", "passphrase", "pass", "secret", "token", "secret_key", "secret-key", "secretkey"];
 
 fn secret_in(text: &str) -> Option<String> {
-    // What cannot be read is refused when it is checked.
+    // Options that cannot be parsed are refused when they are checked.
     let items = options::parse(text).ok()?.items;
     let is_secret = |item: &options::Item| {
         let name = item.name.to_ascii_lowercase();
@@ -84,7 +84,7 @@ fn has_password(device: &str) -> bool {
     authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
 }
 
-/// All but the target and the deadlines.
+/// Everything except the target and the deadlines.
 pub fn request(label: String, options: &Options) -> Request {
     let option = |key: &str| options.get(key).cloned();
     Request {
@@ -94,14 +94,14 @@ pub fn request(label: String, options: &Options) -> Request {
         secret_file: SecretFile::OfRoot,
         client: option("client").map_or(ClientChoice::ByType, ClientChoice::Named),
         image: option("image"),
-        // Never mount(8): what that mounts has no record, and so no end that we could tell.
+        // Never mount(8): its mounts have no record, so we could not detect their end.
         mode: Some(Mode::Container),
         label: Some(label),
         ..Request::new(option("device").unwrap_or_default(), "")
     }
 }
 
-/// Keys whose values are not the same.
+/// Keys whose values differ.
 pub fn differences(one: &Options, other: &Options) -> Vec<String> {
     let keys = one.keys().chain(other.keys()).filter(|key| one.get(*key) != other.get(*key));
     let mut keys: Vec<_> = keys.cloned().collect();

@@ -1,4 +1,4 @@
-//! What the plugin is; the same for every call.
+//! The plugin's state, shared by all calls.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::volumes::{Absent, Locked, Volumes};
 pub struct Settings {
     /// Its name without `.sock` is the driver's name in `docker volume create -d`.
     pub socket: PathBuf,
-    /// Where volumes are written down and mounted.
+    /// The directory where volumes are stored and mounted.
     pub directory: PathBuf,
     /// Where the engine keeps its records.
     pub run_dir: PathBuf,
@@ -26,21 +26,21 @@ pub struct Settings {
 pub struct Plugin {
     pub(crate) volumes: Volumes,
     pub(crate) operations: Operations,
-    /// Only read: a record and the kernel's tables tell without a worker what most calls want to know.
+    /// Only read: most calls are answered from a record and the kernel's tables, without a worker.
     pub(crate) records: Records,
-    /// Who waits for a volume, in the order of their coming. The lock on its directory is for other processes: a predecessor may still
-    /// be at work when its successor begins.
+    /// The requests that wait for a volume, in order of arrival. The lock on its directory is for other processes: an old server may still be at
+    /// work when its successor starts.
     turns: Mutex<HashMap<String, Weak<Turns<()>>>>,
 }
 
-/// A volume that this request alone changes.
+/// A volume that only this request changes.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) locked: Locked,
     _turn: OwnedMutexGuard<()>,
 }
 
-/// Between two looks at another process's lock.
+/// The interval between two attempts to get a lock that another process holds.
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Plugin {
@@ -77,7 +77,7 @@ impl Plugin {
     }
 }
 
-/// Files are read and written beside the thread that answers.
+/// Reads and writes files outside of the thread that answers.
 pub(crate) async fn blocking<T: Send + 'static>(act: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
     tokio::task::spawn_blocking(act).await.map_err(|error| Error::Internal(error.to_string()))?
 }

@@ -1,4 +1,4 @@
-//! Who uses a volume: one empty file for each id, in a directory for each boot. After a reboot nobody uses anything.
+//! The users of a volume: one empty file for each id, in a directory for each boot. After a reboot, no volume has a user.
 
 use std::fs::{self, DirBuilder, DirEntry, OpenOptions};
 use std::io;
@@ -20,21 +20,21 @@ impl Users {
         Self { volume: volume.to_owned(), now: volume.join(format!("{PREFIX}{boot}")) }
     }
 
-    /// Once more is as once.
+    /// Adding it again changes nothing.
     pub fn add(&self, id: &str) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.now)?;
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.now.join(id))?;
         file.set_modified(SystemTime::now())
     }
 
-    /// How long ago the last one came. `None`: there is none.
+    /// How long ago the last user was added. `None`: there is none.
     pub fn since_the_last(&self) -> Option<Duration> {
         let age = |entry: DirEntry| entry.metadata().and_then(|file| file.modified()).ok()?.elapsed().ok();
-        // One whose time cannot be told, or is in the future, has come just now.
+        // A user whose time cannot be read, or is in the future, counts as added just now.
         self.each().map(|user| age(user).unwrap_or_default()).min()
     }
 
-    /// All of this boot.
+    /// All users of this boot.
     pub fn remove_all(&self) -> io::Result<()> {
         self.each().try_for_each(|user| gone(fs::remove_file(user.path())))
     }
@@ -51,7 +51,7 @@ impl Users {
         self.each().count()
     }
 
-    /// Of this boot and of all before.
+    /// The users of this boot and of all before.
     pub fn forget(&self) -> io::Result<()> {
         for directory in fs::read_dir(&self.volume)?.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
             for user in fs::read_dir(directory.path())?.flatten() {

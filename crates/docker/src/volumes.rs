@@ -1,10 +1,10 @@
-//! The volumes there are, as files below one directory that is root's alone. It survives this process, the container engine and the machine.
+//! All volumes, as files below one directory of root's. They survive restarts of this process, the container engine and the machine.
 //!
 //! ```text
-//! NAME/                locked (flock) by whoever changes something about the volume
+//! NAME/                locked (flock) by the process that changes the volume
 //! NAME/volume.json     its options; without this file there is no such volume
-//! NAME/users-BOOT/ID   who uses it since this boot
-//! NAME/error           what went wrong last
+//! NAME/users-BOOT/ID   its users since this boot
+//! NAME/error           the last error
 //! NAME/record          the id of the engine's record of its mount
 //! NAME/mount           where it is mounted. Never looked into: its server may not answer
 //! ```
@@ -30,7 +30,7 @@ const ERROR: &str = "error";
 const RECORD: &str = "record";
 const MOUNT: &str = "mount";
 
-/// No secret is in it: [`options::check`](crate::options::check) refused those.
+/// Contains no secret: [`options::check`](crate::options::check) refuses those.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
     pub options: Options,
@@ -64,7 +64,7 @@ impl Volumes {
         }
     }
 
-    /// Sorted by name. One whose file is damaged is left out: it is told when it is asked for.
+    /// Sorted by name. A volume whose file is damaged is left out: its error is reported when it is requested.
     pub fn all(&self) -> Result<Vec<(String, Volume)>, Error> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if is_absent(&error) => return Ok(Vec::new()),
@@ -84,12 +84,12 @@ impl Volumes {
         fs::read_to_string(self.directory.join(name).join(ERROR)).ok()
     }
 
-    /// Of its last mount; whether that is still there, the record's reader has to ask.
+    /// The record of its last mount. The caller has to check whether that mount still exists.
     pub fn record(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.directory.join(name).join(RECORD)).ok()
     }
 
-    /// `None`: somebody else holds it.
+    /// `None`: another process holds it.
     pub fn try_lock(&self, name: &str, absent: Absent) -> Result<Option<Locked>, Error> {
         let path = self.directory.join(name);
         let failed = |errno: Errno| Error::state(&path)(errno.into());
@@ -106,27 +106,27 @@ impl Volumes {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             locked => locked.map_err(failed)?,
         }
-        // Whoever held it before may have removed it.
+        // The previous holder may have removed it.
         let held = directory.metadata().map_err(Error::state(&path))?;
         let is_current = fs::symlink_metadata(&path).is_ok_and(|now| (now.dev(), now.ino()) == (held.dev(), held.ino()));
         Ok(is_current.then(|| Locked { volumes: self.clone(), name: name.to_owned(), path, directory }))
     }
 
     fn make(&self, path: &Path) -> io::Result<()> {
-        // What is above is not ours alone: images are there, too.
+        // The parent directory is shared: images are there, too.
         self.directory.parent().map_or(Ok(()), fs::create_dir_all)?;
         DirBuilder::new().recursive(true).mode(0o700).create(path)
     }
 }
 
-/// What becomes of a volume's directory that is not there.
+/// What to do if a volume's directory does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
     Made,
     Refused,
 }
 
-/// A volume that nobody else changes. Dropped: others may.
+/// A volume that no other process changes. Dropped: others may.
 #[derive(Debug)]
 pub struct Locked {
     volumes: Volumes,
@@ -148,7 +148,7 @@ impl Locked {
         self.volumes.place(&self.name)
     }
 
-    /// It is there for good, or not at all.
+    /// Atomic and durable.
     pub fn write(&self, volume: &Volume) -> Result<(), Error> {
         let write = || {
             let new = self.path.join(NEW_FILE);
@@ -163,7 +163,7 @@ impl Locked {
         write().map_err(Error::state(&self.path))
     }
 
-    /// For display only: that it cannot be written is not worth a failure.
+    /// For display only: an error while writing it is ignored.
     pub fn set_error(&self, error: Option<&str>) {
         let path = self.path.join(ERROR);
         let _ = match error {
@@ -176,15 +176,15 @@ impl Locked {
         self.volumes.record(&self.name)
     }
 
-    /// Without it, a worker looks for the mount: slower, and as good.
+    /// Without it, a worker searches for the mount, which is slower but gives the same result.
     pub fn set_record(&self, id: &str) {
         let _ = fs::write(self.path.join(RECORD), id);
     }
 
-    /// The volume is no more. What is mounted must be off: nothing is removed but our own files and empty directories.
+    /// Removes the volume, which must be unmounted. Removes only our own files and empty directories.
     pub fn forget(&self) -> Result<(), Error> {
         let forget = || {
-            // First the file that makes it a volume.
+            // First the file without which it is no volume.
             gone(fs::remove_file(self.path.join(FILE)))?;
             for file in [NEW_FILE, ERROR, RECORD] {
                 gone(fs::remove_file(self.path.join(file)))?;
@@ -231,13 +231,13 @@ mod tests {
         assert_eq!((volumes.users("a").count(), volumes.last_error("a").as_deref()), (1, Some("it failed")));
         let mode = |path: &str| fs::metadata(directory.path().join("docker").join(path)).unwrap().mode() & 0o777;
         assert_eq!((mode("."), mode("a"), mode("a/volume.json")), (0o700, 0o700, 0o600));
-        // What a killed process left.
+        // Left by a killed process.
         fs::write(directory.path().join("docker/a/.volume.json"), "{").unwrap();
         let locked = lock(&volumes, "a");
         let other = volumes.clone();
         locked.forget().unwrap();
         assert!(!directory.path().join("docker/a").exists());
-        // Who waited for the lock does not get the directory that is gone.
+        // A process that waited for the lock does not get the removed directory.
         drop(locked);
         assert!(matches!(other.try_lock("a", Absent::Refused), Err(Error::UnknownVolume(_))));
     }

@@ -11,7 +11,7 @@ use shorefast_image::store::Network;
 
 use crate::finding::Finding;
 
-/// An archive that takes longer is as good as none for whoever waits for a mount.
+/// An archive that takes longer is useless to a user who waits for a mount.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// `images`: as definitions name them. All suites at once, so that the time is one archive's.

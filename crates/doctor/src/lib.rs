@@ -1,6 +1,6 @@
 //! A host in, findings out: what is missing here, and what to do about it.
 //!
-//! Nothing is changed, no filesystem except those of our own directories is accessed, and every wait has a deadline: a hung mount of others
+//! Nothing is changed, no filesystem except those of our own directories is accessed, and every wait has a deadline: a hung mount of another program
 //! cannot block it. Each check collects facts in a few lines, and then judges them: that part is pure.
 
 pub mod examine;

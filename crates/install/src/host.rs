@@ -1,4 +1,4 @@
-//! The host that is installed on: this one, or one whose directories are visible below some other, as in a container.
+//! The host to install on: this one, or one whose directories are visible below another directory, as in a container.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write as _;
@@ -9,11 +9,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, failed};
 
-/// Every path that this crate speaks of is one of the host's; only here it becomes one of ours.
+/// All paths in this crate are the host's; they are translated to paths of this process only here.
 #[derive(Clone, Debug)]
 pub struct HostRoot(PathBuf);
 
-/// What lies at a path.
+/// The file at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Nothing,
@@ -28,7 +28,7 @@ impl HostRoot {
         Self(root.into())
     }
 
-    /// Where a path of the host is for us.
+    /// The path at which this process sees a path of the host.
     pub fn see(&self, path: &Path) -> PathBuf {
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
@@ -54,7 +54,7 @@ impl HostRoot {
         fs::create_dir(self.see(path)).map_err(failed("create", path))
     }
 
-    /// It appears whole or not at all, also over an older one: a program that runs goes on with the file it was started from.
+    /// Atomic, also when it replaces an older file: running programs continue with the file that they were started from.
     pub fn write(&self, path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
         let fresh = self.unfinished(path);
         let write = || {
@@ -72,7 +72,7 @@ impl HostRoot {
 
     pub fn link(&self, path: &Path, to: &Path) -> Result<(), Error> {
         let fresh = self.unfinished(path);
-        // One that a killed process left is in the way.
+        // A file that a killed process left would be in the way.
         let _ = fs::remove_file(&fresh);
         symlink(to, &fresh).and_then(|()| fs::rename(&fresh, self.see(path))).map_err(failed("link", path))
     }
@@ -81,7 +81,7 @@ impl HostRoot {
         gone(fs::remove_file(self.see(path))).map_err(failed("remove", path))
     }
 
-    /// One that is not empty stays.
+    /// A directory that is not empty stays.
     pub fn remove_directory(&self, path: &Path) -> Result<(), Error> {
         match gone(fs::remove_dir(self.see(path))) {
             Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),

@@ -1,4 +1,4 @@
-//! Installing: look at everything, refuse or decide, write down, do.
+//! Installing: examine everything, refuse or decide, record, act.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::manifest::{Manifest, Recorded};
 use crate::place;
 use crate::wish::{Content, Item, Wish};
 
-/// What would be done. Made whole before anything is touched: one refusal, and nothing happens.
+/// All steps. Planned completely before any file is touched: after one refusal, nothing is changed.
 #[derive(Debug)]
 pub struct Plan {
     directory: PathBuf,
@@ -41,7 +41,7 @@ pub fn plan(wish: &Wish, host: &HostRoot) -> Result<Plan, Error> {
 }
 
 impl Plan {
-    /// Nothing is to be done.
+    /// There is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.obsolete.is_empty() && self.steps.iter().all(|(_, step)| *step == Step::Leave)
     }
@@ -54,7 +54,7 @@ impl Plan {
     }
 
     pub fn carry_out(mut self, host: &HostRoot) -> Result<(), Error> {
-        // What will be ours is written down first: a killed process leaves nothing that the next does not know.
+        // New files are recorded first: so the next call knows all files that a killed process leaves.
         let (ways, rest): (Vec<_>, Vec<_>) = self.steps.into_iter().partition(|(item, _)| self.directory.starts_with(&item.path));
         for (item, step) in ways.iter().chain(&rest) {
             if let Some(recorded) = decide::record(item, *step, self.manifest.items.get(&item.path)) {

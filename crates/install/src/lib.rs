@@ -1,7 +1,7 @@
-//! A wish in, files on the host out; and back to as if nothing had been.
+//! A desired state in, files on the host out; and removal without a trace.
 //!
-//! What was installed is written down beside the binary, with digests: so we know what is ours, replace only that, and remove only
-//! that. Whatever else lies where a file of ours should go belongs to others, and stays.
+//! Installed files are recorded beside the binary, with digests, so that only those are replaced or removed. Any other file
+//! at the path of a file to install belongs to another program, and stays.
 
 pub mod install;
 pub mod uninstall;

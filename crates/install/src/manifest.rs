@@ -1,4 +1,4 @@
-//! What we installed, written down beside our binary.
+//! The list of installed files, stored beside the binary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::host::HostRoot;
 
 pub const NAME: &str = "installed.json";
 
-/// In the order of paths: a directory comes before what is in it.
+/// In the order of paths: a directory comes before its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -22,7 +22,7 @@ pub struct Manifest {
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Recorded {
     Directory,
-    /// Two digests while one is being replaced by the other: whichever is found after a crash, it is ours.
+    /// Two digests while a file is being replaced: after a crash, a file with either of them is ours.
     File {
         sha256: Vec<String>,
     },
@@ -34,7 +34,7 @@ pub enum Recorded {
 }
 
 impl Manifest {
-    /// None: nothing of ours is in that directory.
+    /// None: nothing is installed in that directory.
     pub fn read(host: &HostRoot, directory: &Path) -> Result<Option<Self>, Error> {
         let path = directory.join(NAME);
         let text = match fs::read(host.see(&path)) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// What is mounted, as mount(8) would be told.
+/// The mount, in mount(8)'s terms.
 #[derive(Clone, Copy, Debug)]
 pub struct Mount<'a> {
     pub fstype: &'a str,
@@ -15,7 +15,7 @@ pub struct Mount<'a> {
     pub options: &'a str,
 }
 
-/// The file's name: systemd insists that it says the same as `Where=`.
+/// The file's name: systemd requires that it matches `Where=`.
 pub fn name(target: &Path) -> String {
     let parts: Vec<_> =
         target.components().filter_map(|part| if let std::path::Component::Normal(name) = part { Some(name) } else { None }).collect();
@@ -53,7 +53,7 @@ pub fn text(mount: &Mount<'_>) -> Result<String, Error> {
     ))
 }
 
-/// A percent sign would be a specifier, and a line is a line.
+/// Escapes percent signs, which begin specifiers, and refuses line breaks.
 fn value(text: &str) -> Result<String, Error> {
     if text.chars().any(char::is_control) || text != text.trim() || text.ends_with('\\') {
         return Err(Error::NotForUnit { text: text.escape_debug().to_string() });

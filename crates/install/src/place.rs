@@ -1,4 +1,4 @@
-//! Where our program can be: any directory that can be written to and that may hold programs. Read-only systems have one, too.
+//! Where the program can be installed: any writable directory from which programs can be executed. Read-only systems have one, too.
 
 use std::path::{Path, PathBuf};
 
@@ -14,15 +14,15 @@ pub const CANDIDATES: [&str; 4] = ["/usr/local/lib/shorefast", "/opt/shorefast",
 /// Where mount(8) looks for helpers.
 pub const HELPERS: &str = "/sbin";
 
-/// Where people's shells look for programs.
+/// Where shells look for programs.
 const COMMANDS: &str = "/usr/local/bin";
 
-/// Where people's shells and man(1) look for what administrators install.
+/// Where shells and man(1) look for completions and pages that administrators install.
 pub const MANUAL: &str = "/usr/local/share";
 
 pub const UNITS: &str = "/etc/systemd/system";
 
-/// The directory that was asked for, or the one that we are in already, or the first that is fit.
+/// The requested directory, or the one where it is already installed, or the first suitable one.
 pub fn choose(host: &HostRoot, asked: Option<&Path>) -> Result<PathBuf, Error> {
     if let Some(directory) = asked {
         return match unfit_for_programs(host, directory) {
@@ -43,7 +43,7 @@ pub fn choose(host: &HostRoot, asked: Option<&Path>) -> Result<PathBuf, Error> {
     Err(Error::NoPlace { tried })
 }
 
-/// Where we are installed, and what that comprises.
+/// Where it is installed, and the list of installed files.
 pub fn installed(host: &HostRoot, asked: Option<&Path>) -> Result<Option<(PathBuf, Manifest)>, Error> {
     let candidates = match asked {
         Some(directory) => vec![directory.to_owned()],
@@ -57,7 +57,7 @@ pub fn installed(host: &HostRoot, asked: Option<&Path>) -> Result<Option<(PathBu
     Ok(None)
 }
 
-/// The name under which people's shells find the program. None: there is no such directory, or something has that name already,
+/// The name under which shells find the program. None: there is no such directory, or something has that name already,
 /// such as the copy that we are being installed from.
 pub fn command(host: &HostRoot, program: &Path) -> Result<Option<PathBuf>, Error> {
     let directory = Path::new(COMMANDS);
@@ -83,7 +83,7 @@ fn unfit_for_programs(host: &HostRoot, directory: &Path) -> Option<String> {
 }
 
 fn unfit_because(host: &HostRoot, directory: &Path, harmful: StatVfsMountFlags) -> Option<String> {
-    // What is not there yet will be made in the nearest that is.
+    // Missing directories will be created in the nearest existing one.
     let existing = directory.ancestors().map(|ancestor| host.see(ancestor)).find(|ancestor| ancestor.exists())?;
     if !existing.is_dir() {
         return Some(format!("{} is no directory", existing.display()));

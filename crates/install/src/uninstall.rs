@@ -1,4 +1,4 @@
-//! Back to as if nothing had been: what we wrote down goes, if it is still as we left it.
+//! Uninstalling: removes the recorded files that are unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub struct Plan {
     manifest: Manifest,
 }
 
-/// `asked`: where it was installed; otherwise it is looked for.
+/// `asked`: where it was installed; if not given, it is searched.
 pub fn plan(host: &HostRoot, asked: Option<&Path>) -> Result<Plan, Error> {
     match place::installed(host, asked)? {
         Some((directory, manifest)) => Ok(Plan { directory, manifest }),
@@ -27,7 +27,7 @@ pub fn plan(host: &HostRoot, asked: Option<&Path>) -> Result<Plan, Error> {
 }
 
 impl Plan {
-    /// A line per path: removed, or left because it is no longer as we made it.
+    /// A line per path: removed, or left because it was changed.
     pub fn lines(&self, host: &HostRoot) -> Result<Vec<String>, Error> {
         let mut lines = Vec::new();
         for path in decide::removal_order(self.manifest.items.keys()) {
@@ -40,11 +40,11 @@ impl Plan {
         Ok(lines)
     }
 
-    /// Goes on after what cannot be removed, and says so in the end.
+    /// Continues after a file that cannot be removed, and reports that in the end.
     pub fn carry_out(self, host: &HostRoot) -> Result<(), Error> {
         let Self { directory, manifest } = self;
         let mut left = Vec::new();
-        // What we wrote down lies in one of our directories; without it an interrupted removal could not be finished, so it goes last.
+        // The record is in one of our directories. Without it an interrupted removal could not be completed, so it is removed last.
         let (last, first): (Vec<_>, Vec<_>) =
             decide::removal_order(manifest.items.keys()).into_iter().partition(|path| directory.starts_with(path));
         for path in first {

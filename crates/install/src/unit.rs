@@ -1,12 +1,12 @@
-//! The systemd units: at boot, before anybody mounts, one clears away what an unclean end left; another gives the images a mount of their own.
-//! A third one is the CSI driver.
+//! The systemd units: at boot, before anything is mounted, one clears away the leftovers of an unclean shutdown; another gives the images a
+//! mount of their own. A third one is the CSI driver.
 
 use std::path::Path;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     pub name: &'static str,
-    /// What `systemctl enable` would link it in; one that a socket starts is in none.
+    /// The target into which `systemctl enable` links it. A unit that a socket starts has none.
     pub wanted_by: Option<&'static str>,
     pub text: String,
 }
@@ -38,7 +38,7 @@ pub fn csi(binary: &Path) -> Unit {
     }
 }
 
-/// As it can be used where the program is in the usual place.
+/// The unit for a program in the usual place.
 const SERVICE: &str = include_str!("../../../deploy/systemd/shorefast.service");
 const USUAL: &str = "/usr/local/lib/shorefast/shorefast";
 const CSI: &str = include_str!("../../../deploy/systemd/shorefast-csi.service");

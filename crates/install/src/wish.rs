@@ -8,19 +8,19 @@ use crate::{manifest, place, unit};
 
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Where the binary goes, and what belongs to it.
+    /// The directory of the binary and the files that belong to it.
     pub directory: PathBuf,
     pub binary: Vec<u8>,
-    /// A link for people, where there is such a directory.
+    /// A link for shells, where there is such a directory.
     pub command: Option<PathBuf>,
     pub kubelet: Kubelet,
-    /// Filesystem types that mount(8) shall find us for.
+    /// Filesystem types for which mount(8) gets a helper.
     pub helpers: Vec<String>,
     pub systemd: Systemd,
     pub csi: Csi,
     pub docker: Docker,
     pub definitions: Option<Definitions>,
-    /// Man pages and completions, for people: below /usr/local/share.
+    /// Man pages and completions, below /usr/local/share.
     pub manual: Vec<(PathBuf, &'static [u8])>,
 }
 
@@ -51,7 +51,7 @@ pub enum Docker {
     Nothing,
 }
 
-/// Client definitions: the whole set, so that one which is gone from it goes from the host, too.
+/// Client definitions: the whole set, so that a definition that is missing from it is removed from the host, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definitions {
     pub directory: PathBuf,
@@ -59,7 +59,7 @@ pub struct Definitions {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// One thing that shall be there.
+/// One desired file, link or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub path: PathBuf,
@@ -76,7 +76,7 @@ pub enum Content {
     Link {
         to: PathBuf,
     },
-    /// Nothing that we make, but ours to remove.
+    /// Not created by us, but to be removed with the rest.
     Leavings,
 }
 
@@ -85,7 +85,7 @@ impl Wish {
         self.directory.join("shorefast")
     }
 
-    /// Directories before what is in them; the binary before what leads to it.
+    /// Directories before their content; the binary before the links to it.
     pub fn items(&self) -> Result<Vec<Item>, Error> {
         let mut items = directories(&self.directory);
         items.push(Item { path: self.program(), content: Content::File { bytes: self.binary.clone(), mode: 0o755 } });
@@ -131,13 +131,13 @@ impl Wish {
             };
             items.extend(files.iter().map(file));
         }
-        // Two wishes may need the same directory.
+        // Two parts may need the same directory.
         let mut seen = BTreeSet::new();
         items.retain(|item| seen.insert(item.path.clone()));
         Ok(items)
     }
 
-    /// Installed earlier, wanted no more: definitions only. Fronts add up, call by call.
+    /// Installed earlier and no longer wanted: applies to definitions only. The other parts add up with each call.
     pub fn is_obsolete(&self, path: &Path) -> bool {
         self.definitions.as_ref().is_some_and(|Definitions { directory, files }| {
             let is_wanted = || files.iter().any(|(name, _)| path == directory.join(name));

@@ -20,7 +20,7 @@ use tonic::client::{Grpc, GrpcService};
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
 use tonic_prost::ProstCodec;
 
-/// What a service says at most.
+/// The longest answer of a service.
 const LIMIT: usize = 16 << 20;
 
 pub(crate) struct Channel {
@@ -79,7 +79,7 @@ impl Channel {
     }
 }
 
-/// What has a source is tonic's own word for a connection that failed.
+/// A status with a source is tonic's own, for a connection that failed.
 fn failure(status: &Status) -> Failure {
     match status.source() {
         Some(source) => Failure::Connection(io::Error::other(source.to_string())),

@@ -1,7 +1,7 @@
 //! Containers that already run: a name or a label in, the first process of the one container that it means out.
 //!
-//! Each runtime is asked through what it has: Docker through its socket, Podman through its socket or, as it usually has no
-//! service, its command, containerd through its socket. Only questions are asked; nothing of a container is changed.
+//! Each runtime is asked through its own interface: Docker through its socket, Podman through its socket or, as its service
+//! usually does not run, its command, containerd through its socket. They are only queried; no container is changed.
 
 pub mod find;
 pub mod podman;

@@ -21,7 +21,7 @@ const LIMIT: u64 = 16 << 20;
 pub(crate) fn ask(by: &By, deadline: Instant) -> Result<Vec<Seen>, Error> {
     if Path::new(SOCKET).exists() {
         match docker::ask_at(Runtime::Podman, Path::new(SOCKET), by, deadline) {
-            // A socket that a service left behind; the command knows as much.
+            // A socket that a service left behind; the command gives the same answer.
             Err(Error::Silent { source, .. }) if source.kind() == ErrorKind::ConnectionRefused => {}
             answer => return answer,
         }
@@ -44,7 +44,7 @@ struct Listed {
 fn ask_command(program: PathBuf, by: &By, deadline: Instant) -> Result<Vec<Seen>, Error> {
     const RUNTIME: Runtime = Runtime::Podman;
     let filter = match by {
-        // Podman takes it for a pattern; what only looks like it is left out below.
+        // Podman takes it for a pattern; containers that merely match it are left out below.
         By::Name(name) => format!("name=^{name}$"),
         By::Label { key, value } => format!("label={key}={value}"),
     };

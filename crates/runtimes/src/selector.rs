@@ -1,11 +1,11 @@
-//! Which container is meant: `NAME`, `KEY=VALUE`, and before it, if it matters, `docker:`, `podman:` or `containerd:`.
+//! Selects a container: `NAME` or `KEY=VALUE`, optionally prefixed by `docker:`, `podman:` or `containerd:`.
 
 use std::fmt;
 use std::str::FromStr;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// None: whichever has it.
+    /// None: any runtime.
     pub runtime: Option<Runtime>,
     pub by: By,
 }
@@ -23,7 +23,7 @@ pub enum Runtime {
     Containerd,
 }
 
-/// A text that means no container.
+/// A text that selects no container.
 #[derive(Debug, thiserror::Error)]
 #[error("{text:?} names no container: {problem}")]
 pub struct Malformed {

@@ -135,8 +135,8 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Moves a process into the cgroups. Everything it starts from now on is in them, too. Cgroups that are gone are made again: somebody
-    /// may have taken them for unused, as they were.
+    /// Moves a process into the cgroups. Everything it starts from now on is in them, too. Cgroups that are gone are created again: another process's
+    /// clean-up may have removed them, because they were empty.
     pub fn admit(&self, pid: Pid) -> Result<(), Error> {
         repeated(|| match self.put_in(pid) {
             Err(error) if is_missing(&error) => {

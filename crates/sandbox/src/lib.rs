@@ -4,7 +4,7 @@
 //! the image's files read-only, a bounded scratch space, seven harmless devices and the host's network, and nothing
 //! else.
 //!
-//! Which process runs a function is told by its place. The launching process (the one that mounts) runs [`launcher`],
+//! The directory of a function says which process runs it. The launching process (the one that mounts) runs [`launcher`],
 //! which starts the sandbox's first process. That one runs [`child`]: it sets up namespaces, seccomp and credentials,
 //! starts the client and finally becomes pid 1 of the sandbox. They talk over a socket ([`handshake`]). [`cleaner`] is
 //! run by the process that ends a sandbox. The other modules are shared: messages, and values that describe a sandbox.

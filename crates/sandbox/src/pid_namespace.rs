@@ -1,5 +1,5 @@
 //! The processes of a pid namespace: its pid 1 in, pids out. A process that hangs in execve(2) does not show its namespaces
-//! ([`sys::bounded_call`]); it belongs to it if it descends from its pid 1.
+//! ([`sys::bounded_call`]); it belongs to the namespace if it descends from that pid 1.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use sys::process_scan::ProcessScan;
 
 /// For all processes of the host.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// No client nests its processes deeper.
+/// No client nests its processes deeper than this.
 const MOST_ANCESTORS: usize = 1000;
 
 /// As seen from our own pid namespace.

@@ -234,7 +234,7 @@ pub struct SecretForm {
     pub before: String,
     pub after: String,
     pub kind: SecretKind,
-    /// Where a password goes if the client can do with one, although it wants a key.
+    /// Where a password goes if the client also accepts a password instead of its key.
     pub password_file: Option<PathBuf>,
 }
 

@@ -1,10 +1,10 @@
 //! Files that decide what root does: a path in, its content out, if only root could have written it.
 //!
 //! Definitions say which programs run and what the kernel mounts, so the right to change one is as good as root. The file, every directory on
-//! the way to it, and every link are looked at, each with its real name. Once all of them can be changed by root alone, what was looked
-//! at stays as it was: no descriptor has to be held for that.
+//! the way to it, and every link are checked, each under its real name. If only root can change all of them, the result of the check stays
+//! valid: no descriptor has to be held for that.
 //!
-//! Without root rights nothing is refused: then nothing is decided for root, and a dry run may read what it can.
+//! Without root rights nothing is refused: then the files decide nothing for root, and a dry run may read what it can.
 
 pub mod file;
 

@@ -1,4 +1,4 @@
-//! The asking side: may be called by any thread of a process that lives for months. Of an operation that is over, nothing is left here: no
+//! The asking side: may be called by any thread of a process that lives for months. A finished operation leaves nothing behind here: no
 //! process, no descriptor, no thread.
 
 use std::fs::File;
@@ -18,28 +18,28 @@ use shorefast_sys::deadline;
 use crate::job::{Cgroups, Job, Operation, Outcome};
 use crate::wire;
 
-/// The internal command that a worker is.
+/// The internal command that runs a worker.
 pub const COMMAND: &str = "__worker";
 
 /// Starts workers.
 #[derive(Debug)]
 pub struct Workers {
-    /// Held open: the file that we were started from may be replaced by a newer version, or have no name at all.
+    /// Held open: the file that this process was started from may be replaced by a newer version, or have no name at all.
     program: File,
     installation: Installation,
     cgroups: Cgroups,
     /// Killed, but not gone yet: the kernel may take its time.
     lingering: Mutex<Vec<Child>>,
-    /// Started, and without a job: the next operation does not wait for a process to start.
+    /// Started, and still without a job: so the next operation does not wait for a process to start.
     spares: Mutex<Vec<Idle>>,
-    /// Held by whoever starts spares.
+    /// Held by the thread that starts spares.
     refilling: Mutex<()>,
 }
 
 /// Operations come in pairs: a volume is staged and published.
 const SPARES: usize = 2;
 
-/// A killed process is gone in milliseconds; one that answered, too.
+/// A process that was killed, or that has answered, is gone in milliseconds.
 const TO_END: Duration = Duration::from_secs(2);
 /// A new process reads its job at once.
 const TO_TAKE: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ impl Workers {
     pub fn start(&self, operation: Operation, secrets: &[BorrowedFd<'_>]) -> io::Result<Running<'_>> {
         self.reap_lingering();
         let job = Job { installation: self.installation.clone(), cgroups: self.cgroups, operation };
-        // One that somebody has killed takes no job.
+        // A spare process that was killed from outside takes no job.
         match self.take_spare().map(|spare| self.give(spare, &job, secrets)) {
             Some(Ok(running)) => Ok(running),
             Some(Err(_)) | None => self.give(self.start_idle()?, &job, secrets),
@@ -91,17 +91,17 @@ impl Workers {
 
     /// Starts the processes for the next operations now. They end when this process does.
     pub fn keep_spares(&self) {
-        // Somebody is just doing it.
+        // Another thread is just doing it.
         let Ok(_only) = self.refilling.try_lock() else { return };
         while self.spares.lock().is_ok_and(|spares| spares.len() < SPARES) {
-            // Without one, the next operation starts its own, and says why it cannot.
+            // On failure, the next operation starts its own process, and reports why that fails.
             let Ok(idle) = self.start_idle() else { return };
             let Ok(mut spares) = self.spares.lock() else { return };
             spares.push(idle);
         }
     }
 
-    /// The oldest, which has got ready. `None`: there is none.
+    /// The oldest one, which is most likely ready. `None`: there is none.
     fn take_spare(&self) -> Option<Idle> {
         let mut spares = self.spares.lock().ok()?;
         (!spares.is_empty()).then(|| spares.remove(0))
@@ -111,10 +111,10 @@ impl Workers {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_write_timeout(Some(TO_TAKE))?;
         let mut command = Command::new(format!("/proc/self/fd/{}", self.program.as_raw_fd()));
-        // A caller in a container went to the host before it asked; its workers are there.
+        // A caller in a container entered the host before it asked, so its workers are already there.
         command.arg0("shorefast").arg(COMMAND).env_remove("HOSTPROCPATH").stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
         let mut child = command.spawn()?;
-        // The other end is the worker's alone from here on.
+        // From here on, only the worker has the other end.
         drop(command);
         let pidfd = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).inspect_err(|_| {
             let _ = child.kill().and_then(|()| child.wait());
@@ -137,7 +137,7 @@ struct Idle {
     socket: UnixStream,
 }
 
-/// An operation under way. Dropped: cancelled, with nothing left of it.
+/// An operation in progress. Dropped: cancelled, and nothing of it is left.
 #[derive(Debug)]
 pub struct Running<'a> {
     workers: &'a Workers,
@@ -163,13 +163,13 @@ impl Running<'_> {
         self.pidfd.try_clone().map(Canceller)
     }
 
-    /// Its outcome. Later than the deadline it is cancelled.
+    /// Waits for its outcome. At the deadline it is cancelled.
     pub fn wait(mut self, deadline: Instant) -> Outcome {
         self.answer(deadline)
     }
 
-    /// The same, as soon as all is done: its process may still be ending, which takes a millisecond that nobody has to wait for. When this is
-    /// dropped, that is gone.
+    /// The same, but returns as soon as the answer is there: the process may still be ending, which takes a millisecond that the caller need not
+    /// wait for. Once this is dropped, the process is gone.
     pub fn answer(&mut self, deadline: Instant) -> Outcome {
         if !is_ready(self.socket.as_fd(), deadline) {
             self.end(Signal::KILL);
@@ -189,7 +189,7 @@ impl Running<'_> {
         }
     }
 
-    /// Sends a signal, and waits for the end, which comes soon. `None`: it did not.
+    /// Sends a signal, and waits briefly for the end. `None`: it did not end.
     fn end(&mut self, signal: Signal) -> Option<ExitStatus> {
         let mut child = self.child.take()?;
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, signal);
@@ -218,7 +218,7 @@ fn is_ready(fd: BorrowedFd<'_>, deadline: Instant) -> bool {
     deadline::is_readable(fd, deadline).unwrap_or(false)
 }
 
-/// Killed by somebody: that is how an operation is cancelled.
+/// Killed from outside: that is how an operation is cancelled.
 fn kind_of(status: Option<ExitStatus>) -> Kind {
     if status.is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw())) { Kind::Cancelled } else { Kind::Internal }
 }

@@ -1,4 +1,4 @@
-//! Volumes that are directories of another one, their base. In: how the base is mounted, and a task. Out: what is noted of the volume.
+//! Volumes that are directories of another volume, their base. In: how the base is mounted, and a task. Out: the volume's note.
 //!
 //! ```text
 //! worker, in a mount namespace of its own            worker of that worker
@@ -8,9 +8,9 @@
 //!                   ◄── Outcome ───────────────────  ends
 //! unmounts the base
 //! ```
-//! In its own namespace nobody else sees the base, nothing can be mounted in it, and it goes with the worker, however that ends. Only the
-//! second worker touches files, so a server that does not answer holds up nobody but that one: it is left behind, and the base is unmounted
-//! by force, which ends its wait.
+//! In the worker's own namespace no other process sees the base, nothing can be mounted in it, and it is unmounted when the worker ends, for
+//! whatever reason. Only the second worker touches files, so a server that does not answer blocks only that one: it is abandoned, and the base
+//! is unmounted by force, which ends its wait.
 
 pub mod volume;
 pub mod tree;
@@ -35,7 +35,7 @@ use crate::ask::Workers;
 use crate::job::{Answer, Operation, Outcome};
 use crate::task::Task;
 
-/// What is left for the unmount.
+/// The time that is reserved for the unmount.
 const TO_UNMOUNT: Duration = Duration::from_secs(5);
 
 /// `mount` mounts the base at the path that it gets.
@@ -55,7 +55,7 @@ pub(crate) fn perform(
     let manner = if is_late { Manner::Force } else { Manner::Polite };
     let unmounted = unmount::unmount(&Records::at(&installation.run_dir), &place.path, manner);
     let answer = outcome.result.map_err(Box::new)?;
-    // What the client could not write back was not done.
+    // If the client could not write back its data, the task has failed.
     unmounted?;
     Ok(answer)
 }
@@ -75,7 +75,7 @@ fn in_base(installation: &Installation, place: &Path, task: &Task, end: Instant)
 
 /// The second worker's part.
 pub(crate) fn in_second_worker(task: &Task, descriptors: &[OwnedFd]) -> Result<Answer, Box<Failure>> {
-    // Whoever kills the first one means this one, too: it holds the namespace.
+    // If the first worker is killed, this one has to end, too: it holds the namespace.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let Some(root) = descriptors.first() else {
         return Err(Box::new(Failure::new(Step::Start, Kind::Internal, "the base volume was not passed on".to_owned())));
@@ -96,7 +96,7 @@ impl Place {
         remove_stale(&directory);
         let path = directory.join(std::process::id().to_string());
         let failed = |error| Failure::new(Step::Record, Kind::Internal, format!("cannot create {}: {error}", path.display()));
-        // The run directory itself, if this is the first mount: for root alone.
+        // Creates the run directory, too, if this is the first mount: for root alone.
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
         made.map_err(|error: std::io::Error| Box::new(failed(error)))?;
         Ok(Self { path })
@@ -111,7 +111,7 @@ impl Drop for Place {
     }
 }
 
-/// Those of workers that were killed. Not recursive: a directory with something in it stays.
+/// Removes directories of workers that were killed. Not recursive: a directory that is not empty stays.
 fn remove_stale(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let maker = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));

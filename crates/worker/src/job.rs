@@ -1,4 +1,4 @@
-//! What a worker is asked, and what it answers. Values only.
+//! The requests to a worker, and its answers. Values only.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,23 +27,23 @@ pub struct Job {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cgroups {
-    /// None of the asking process's: its restart does not end them.
+    /// None of the requesting process's: so its restart does not end them.
     #[default]
     Own,
-    /// Those of the asking process.
+    /// Those of the requesting process.
     Inherited,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// A secret that comes as a descriptor counts as the request's.
+    /// A secret that comes as a descriptor is treated as part of the request.
     Mount(Box<Request>),
     /// Whether this is mounted already.
     Existing(Box<Request>),
-    /// Whether this could be mounted, as far as the request and the definitions tell. Neither server nor image is asked.
+    /// Whether this could be mounted, judged by the request and the definitions alone, without contacting a server or reading an image.
     Check(Box<Request>),
-    /// The same at a place that no link on the way leads out of, by the same target.
+    /// Mounts below a directory that no link in the path leads out of; the request has the same target.
     MountBelow {
         request: Box<Request>,
         target: Below,
@@ -51,7 +51,7 @@ pub enum Operation {
         /// Names of the request's secrets, in the order of the descriptors.
         secrets: Vec<String>,
     },
-    /// The client of this mount gets the secrets as they are now.
+    /// Gives the client of this mount the current secrets.
     Refresh {
         request: Box<Request>,
         /// Names of the request's secrets, in the order of the descriptors.
@@ -59,9 +59,9 @@ pub enum Operation {
     },
     /// A copy of a mount at another place.
     Publish(Wanted),
-    /// Takes away what of ours is mounted there, and its directory.
+    /// Unmounts Shorefast's mount there, and removes its directory.
     Unpublish(Below),
-    /// Unmounts what copies were made of.
+    /// Unmounts the mount that copies were made of.
     Unstage(Below),
     /// How full the mount with this label is.
     Usage {
@@ -69,11 +69,11 @@ pub enum Operation {
         target: PathBuf,
         label: String,
     },
-    /// Where a mount with this label, or with any, is that nobody serves any more.
+    /// Where a mount with this label, or with any label, is no longer served by a client.
     Unserved {
         label: Option<String>,
     },
-    /// Whether the mount is used at other places than its own, as in containers.
+    /// Whether the mount is used at other places than its own, for example in containers.
     IsUsed {
         #[serde(with = "text")]
         target: PathBuf,
@@ -83,27 +83,27 @@ pub enum Operation {
         target: PathBuf,
         manner: Manner,
     },
-    /// Something with a directory of a volume.
+    /// Creates, finds or removes a directory of a volume.
     Base {
         /// Its target is chosen by the worker.
         request: Box<Request>,
         /// Names of the request's secrets, in the order of the descriptors.
         secrets: Vec<String>,
         task: Task,
-        /// All of it.
+        /// The deadline for the whole operation.
         within: Duration,
     },
-    /// The same where the volume is mounted: its root is the only descriptor.
+    /// The same, run in the namespace where the volume is mounted: its root is the only descriptor.
     InBase(Task),
-    /// A new client for a live mount, if its image or its definition is another one today.
+    /// A new client for a live mount, if its image or its definition has changed.
     Upgrade {
-        /// Its place, or its id.
+        /// The mount's target, or its id.
         #[serde(with = "text")]
         target: PathBuf,
-        /// For whoever has locks on it.
+        /// How long to wait for processes that have locks on it.
         wait: Duration,
     },
-    /// Ends clients that do not answer, and whose users are all being killed, after having watched them for so long.
+    /// Ends clients that do not answer and whose users are all being killed, after watching them for this long.
     Release {
         patience: Duration,
     },
@@ -114,12 +114,12 @@ pub enum Operation {
     },
 }
 
-/// The directory that is mounted at.
+/// The directory to mount at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Directory {
     Exists,
-    /// Made, and removed again if nothing is mounted.
+    /// Created, and removed again if nothing is mounted.
     Made,
 }
 
@@ -157,7 +157,7 @@ impl Operation {
 pub enum Answer {
     /// `None`: mount(8) made it, and there is no record of it.
     Mounted(Option<Box<Record>>),
-    /// The mount of ours at the target, and in what it differs from the request: in nothing, if that is empty.
+    /// Shorefast's mount at the target, and how it differs from the request. An empty list: it does not.
     Existing(Option<(Box<Record>, Vec<Difference>)>),
     Checked(Checked),
     Unmounted(Way),
@@ -165,7 +165,7 @@ pub enum Answer {
     Published,
     Unpublished,
     Usage(Usage),
-    /// Places, for people.
+    /// Paths, for display.
     Unserved(Vec<String>),
     /// `None`: there is none, or no longer.
     Volume(Option<Note>),
@@ -189,7 +189,7 @@ pub struct Checked {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     pub result: Result<Answer, Failure>,
-    /// What is worth knowing although all went on.
+    /// Problems that did not stop the operation.
     pub warnings: Vec<Failure>,
 }
 

@@ -1,6 +1,6 @@
-//! The engine for callers that live on. `engine` is written for a process that ends after one operation: its guards, its memory and its
-//! children are the process's. A server with many threads therefore asks a worker: a process per operation, started from the server's
-//! own binary, which gets a [`Job`] and answers with an [`Outcome`].
+//! The engine for long-lived callers. `engine` is written for a process that ends after one operation: its guards, its memory and its
+//! children last as long as the process. A server with many threads therefore asks a worker: a process per operation, started from the
+//! server's own binary, which gets a [`Job`] and answers with an [`Outcome`].
 //!
 //! ```text
 //! server (any thread)                              worker (one operation)

@@ -1,4 +1,4 @@
-//! Volumes that are directories of another one, their base: what is asked for, and what is noted. Values only.
+//! Volumes that are directories of another volume, their base: the requests, and the notes. Values only.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use shorefast_engine::text;
 use shorefast_image::Digest;
 
-/// What is to be done with a directory of a base volume. Each has a key ([`key`]).
+/// A request about a directory of a base volume. Each directory has a key ([`key`]).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
@@ -21,21 +21,21 @@ pub struct NewVolume {
     /// Below the root of the base.
     #[serde(with = "text")]
     pub directory: PathBuf,
-    /// Bytes, which nobody enforces.
+    /// Bytes; not enforced.
     pub required: u64,
     /// Zero: none.
     pub limit: u64,
     /// Of the directory.
     pub mode: u32,
     pub on_delete: OnDelete,
-    /// Tells what else it was asked for with from anything else.
+    /// Identifies the request's other parameters, to recognise a repeated request.
     pub made_of: String,
 }
 
-/// What is noted of a volume on its base.
+/// The note of a volume, which is stored on its base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// By which it was asked for.
+    /// The name in the request.
     pub name: String,
     /// Below the root of the base.
     #[serde(with = "text")]
@@ -50,10 +50,10 @@ pub struct Note {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnDelete {
-    /// It is removed, with all that is in it.
+    /// It is removed with its content.
     Delete,
     Retain,
-    /// It gets another name.
+    /// It is renamed.
     Archive,
 }
 

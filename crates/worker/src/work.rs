@@ -24,7 +24,7 @@ use crate::base;
 use crate::job::{Answer, Cgroups, Checked, Directory, Job, Operation, Outcome};
 use crate::wire;
 
-/// The body of [`crate::ask::COMMAND`]. Gives an exit code that nobody has to look at.
+/// The body of [`crate::ask::COMMAND`]. Returns an exit code that callers need not check.
 pub fn run() -> u8 {
     let Ok((socket, job, secrets)) = take_job() else { return 2 };
     let answer = || u8::from(wire::send(&socket, &perform(&job, &secrets), &[]).is_err());
@@ -37,7 +37,7 @@ pub fn run() -> u8 {
 }
 
 fn take_job() -> io::Result<(UnixStream, Job, Vec<OwnedFd>)> {
-    // Nothing that we start gets it: its end would be held open.
+    // Programs that this process starts do not inherit it: they would keep its end open.
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     let (job, secrets) = wire::receive(&socket)?;
@@ -142,7 +142,7 @@ fn plan(request: &Request, installation: &Installation, warnings: &mut Vec<Failu
     plan::make(request, &Context { configuration, owner })
 }
 
-/// A secret that came as a descriptor is read at launch, from there.
+/// A secret that came as a descriptor is read from it at launch.
 fn with_secret(request: &Request, secrets: &[OwnedFd]) -> Request {
     let given = secrets.first().map(|fd| format!("/proc/self/fd/{}", fd.as_raw_fd()).into());
     Request { secret: given.or_else(|| request.secret.clone()), ..request.clone() }

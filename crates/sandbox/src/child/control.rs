@@ -1,4 +1,4 @@
-//! The handshake as the sandbox's first process sees it. Events go out; orders, the word to go on and the program of pid 1
+//! The handshake as the sandbox's first process sees it. Events go out; orders, the signal to go on and the program of pid 1
 //! come in. End of file means that the launching process died, and ends this process, too.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};

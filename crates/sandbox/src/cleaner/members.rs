@@ -20,7 +20,7 @@ use crate::spec::Ids;
 /// Time for SIGKILL to take effect, and for the kernel's work after it.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
-/// For what a process may hide by hanging in execve.
+/// For reading attributes that a process can hide by hanging in execve.
 const FOR_LOOK: Duration = Duration::from_secs(1);
 
 /// What identifies the processes of a sandbox.
@@ -41,7 +41,7 @@ pub fn is_anybody(ids: Ids) -> bool {
     users.into_iter().any(|user| rustix::process::getpriority_user(rustix::process::Uid::from_raw(user)).is_ok())
 }
 
-/// The same without those that have ended, and that nobody has reaped yet, and without the members of sandboxes with these mount namespaces.
+/// The same, without zombies, and without the members of sandboxes with these mount namespaces.
 pub fn is_anybody_alive(ids: Ids, but: &[u64]) -> bool {
     if !is_anybody(ids) {
         return false;
@@ -51,12 +51,12 @@ pub fn is_anybody_alive(ids: Ids, but: &[u64]) -> bool {
         belongs(&status, ids) && !status.lines().any(|line| line.starts_with("State:\tZ"))
     };
     let found: Vec<_> = ProcessScan::start().filter(is_one).collect();
-    // Whoever does not show its namespace may be in any.
+    // A process whose namespace cannot be read may be in any.
     let is_other = |mounts: Answer<u64>| mounts.known().is_none_or(|mounts| !but.contains(&mounts));
     sys::bounded_call::namespaces_of(&found, "mnt", Instant::now() + FOR_LOOK).into_iter().any(is_other)
 }
 
-/// The sandbox whose first process this is. Its uid proves it: no other process can have that, so its descriptors are ours. The process name
+/// The sandbox whose first process this is. Its uid proves it: no other process can have it, so its descriptors are Shorefast's. The process name
 /// (comm) proves nothing, because any process can choose its own; it only saves reading the status of most processes.
 pub fn first_of(pid: Pid) -> Option<Ids> {
     let file = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", pid.as_raw_nonzero())).ok();
@@ -78,8 +78,8 @@ pub fn of(ids: Ids) -> Vec<Pid> {
     ProcessScan::start().filter(|pid| status(pid).is_ok_and(|status| belongs(&status, ids))).collect()
 }
 
-/// How many bytes they have read and written so far: a client that does not answer, and gets no answer, moves none. Neither does a process
-/// that hangs in execve.
+/// How many bytes they have read and written so far: a client that neither answers nor gets an answer moves none. Neither does a process that
+/// hangs in execve.
 pub fn moved(processes: &[Pid]) -> u64 {
     let counts = sys::bounded_call::moved_by(processes, Instant::now() + FOR_LOOK);
     counts.into_iter().filter_map(Answer::known).fold(0, u64::wrapping_add)
@@ -186,7 +186,7 @@ fn look(pid: Pid, sandbox: &Sandbox) -> Sighting {
             let deadline = Instant::now() + FOR_LOOK;
             let started = sys::bounded_call::starts_of(&[pid], deadline)[0];
             match (started, sys::bounded_call::namespaces_of(&[pid], "mnt", deadline)[0]) {
-                // A client that hangs in execve shows neither its age nor its namespace. It has an id that is only ours.
+                // A client that hangs in execve shows neither its age nor its namespace. But it has an id that only Shorefast's sandboxes have.
                 (Answer::Hangs, _) | (_, Answer::Hangs) => Sighting::Member,
                 // Its main thread has exited, but another thread is blocked.
                 (started, _) if !serves(started) && numbers(&status, "Threads:").iter().any(|threads| *threads > 1) => Sighting::Member,
@@ -228,7 +228,7 @@ mod tests {
             (&[&[(1, Stranger), (2, Member)]], Found::Members(vec![pid(2)])),
             (&[&[(1, Stranger), (2, Gone)]], Found::Unclear),
             (&[&[(1, Gone), (2, Member)]], Found::Members(vec![pid(2)])),
-            // Seen as a stranger before it exited.
+            // Seen as a non-member before it exited.
             (&[&[(1, Stranger)], &[(1, Gone)]], Found::Nobody),
             // A member that is never reaped: it started its children before it exited, so they are on the second list.
             (&[&[(2, Gone)], &[(2, Gone)]], Found::Nobody),

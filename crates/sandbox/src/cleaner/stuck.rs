@@ -30,7 +30,7 @@ pub fn free(processes: &[Pid]) {
     for thread in processes.iter().flat_map(|process| threads(*process)) {
         // While the mount namespace is held open, its mounts exist, so their device numbers cannot be reused by another
         // mount.
-        // One that hangs in execve cannot be held so; it holds its namespace itself as long as it hangs.
+        // The namespace of a process that hangs in execve cannot be opened; the process itself holds it as long as it hangs.
         let namespace = match bounded_call::open(&thread.join("ns/mnt"), OFlags::RDONLY, Instant::now() + FOR_ONE) {
             Bounded::Done(namespace) => Some(namespace),
             Bounded::TimedOut => None,

@@ -47,7 +47,7 @@ impl Container {
         let process = Pid::from_raw(pid).ok_or_else(gone)?;
         let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty()).map_err(|_| gone())?;
         let maps = fs::read_to_string(format!("/proc/{pid}/uid_map")).map_err(|_| gone())?;
-        // Its first process may be anybody's program, and hang in execve as long as it likes.
+        // Its first process may be any user's program, and can hang in execve for as long as it likes.
         let deadline = Instant::now() + PATIENCE;
         let hangs = || Error::ContainerHangs { pid };
         let opened = |result: sys::Result<OwnedFd>| result.map_err(|_| gone());

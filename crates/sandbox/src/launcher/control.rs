@@ -1,4 +1,4 @@
-//! The handshake as the launching process sees it. Orders, the word to go on and the program of pid 1 go out; [`Event`]s
+//! The handshake as the launching process sees it. Orders, the signal to go on and the program of pid 1 go out; [`Event`]s
 //! come in.
 
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -35,7 +35,7 @@ pub const COMMON: &[Spelling<CommonOption>] = &[
     Spelling::value(CommonOption::Timeout, None, Some("timeout")),
 ];
 
-/// The variables that count where the option is not given.
+/// The variables that are used where the option is not given.
 pub const VARIABLES: &[(CommonOption, &str)] = &[
     (CommonOption::RunDir, "SHOREFAST_RUN"),
     (CommonOption::Root, "SHOREFAST_ROOT"),
@@ -92,7 +92,7 @@ impl Common {
         }
     }
 
-    /// `variable`: the environment. An option counts more than its variable, and that more than the default.
+    /// `variable`: the environment. An option overrides its variable, which overrides the default.
     pub fn finish(mut self, variable: impl Fn(&str) -> Option<OsString>) -> Result<(Places, Timeout), Problem> {
         for (option, name) in VARIABLES {
             if let Some(value) = variable(name).filter(|_| !self.is_set(*option)) {

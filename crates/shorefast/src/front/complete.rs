@@ -19,7 +19,7 @@ pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
         Ok(true) => Some(ExitCode::SUCCESS),
         Ok(false) => None,
         Err(error) => {
-            // Nobody reads it while a line is being typed.
+            // An error while a line is being typed is not shown.
             let _ = error.print();
             Some(ExitCode::FAILURE)
         }

@@ -33,7 +33,7 @@ pub struct TestArguments {
     /// As in `mount --secret-file`
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// A name below the mount where files can be made, if not at its top
+    /// A directory below the mount in which files can be created, if not the mount's root
     #[arg(long, value_name = "DIR", default_value = ".")]
     writable: PathBuf,
     /// {client, image, source, kernel, shorefast, passed, checks: [{check, outcome, detail, seconds}]}

@@ -20,7 +20,7 @@ pub struct LogsArguments {
     /// Begin with the last N lines
     #[arg(short = 'n', long, value_name = "N")]
     tail: Option<usize>,
-    /// Only what was said since then: a time (2026-11-18T20:00:00Z, UTC), or so long ago (90s, 10m, 2h 30m, 1day)
+    /// Only lines printed since this time (2026-11-18T20:00:00Z, UTC), or within this duration (90s, 10m, 2h 30m, 1day)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<u64>,
     /// Where it is or was mounted, or its id
@@ -49,7 +49,7 @@ struct Live {
     lineage: String,
 }
 
-/// How often a log is looked at: its writer tells nobody.
+/// How often a log is read: its writer sends no notification.
 const AGAIN: Duration = Duration::from_millis(200);
 
 pub fn run(records: &Records, arguments: &LogsArguments) -> Result<(), Error> {

@@ -25,7 +25,7 @@ pub struct MountArguments {
     /// file, as its definition says
     #[arg(long, value_name = "FILE", conflicts_with = "secret_fd")]
     pub secret_file: Option<PathBuf>,
-    /// The same from an open file descriptor of the caller
+    /// Read the secret from an open file descriptor of the caller
     #[arg(long, value_name = "N")]
     pub secret_fd: Option<u32>,
     /// Use the client definition of this name
@@ -46,7 +46,7 @@ pub struct MountArguments {
     /// says, else container
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(Mode::NAMES).try_map(|name| name.parse::<Mode>()))]
     pub mode: Option<Mode>,
-    /// Mount on top of an existing mount of ours
+    /// Mount on top of an existing mount of Shorefast's
     #[arg(long)]
     pub over: bool,
     /// Never use the network: use only images that are in the store

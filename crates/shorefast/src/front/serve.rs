@@ -38,7 +38,7 @@ pub struct ServeArguments {
     /// Do not register with kubelet: for a controller, which serves no machine
     #[arg(long)]
     no_registration: bool,
-    /// Tell kubelet how volumes are (Kubernetes 1.37 and later, feature gate CSIVolumeHealth)
+    /// Report the health of volumes to kubelet (Kubernetes 1.37 and later, feature gate CSIVolumeHealth)
     #[arg(long)]
     volume_health: bool,
     /// The volume plugin's socket; its name without .sock is the driver's name

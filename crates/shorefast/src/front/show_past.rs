@@ -1,4 +1,4 @@
-//! In: the stories of mounts that are gone, or that failed. Out: a table, and JSON with the keys of live mounts.
+//! In: the history of mounts that ended or failed. Out: a table, and JSON with the keys of live mounts.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use shorefast_engine::wait_status::WaitStatus;
 
 use crate::front::table::{self, at};
 
-/// Oldest first: what one looks for is at the end.
+/// Oldest first: the most interesting ones are at the end.
 pub fn table(stories: &[Past], terminal: Option<usize>) -> String {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let mut lines = vec![["WAS AT", "STATE", "ENDED", "LIVED", "CLIENT", "ID", "WHY"].map(str::to_owned)];

@@ -31,7 +31,7 @@ pub fn fitting<const COLUMNS: usize>(lines: &[[String; COLUMNS]], terminal: Opti
 
 const GAP: &str = "  ";
 
-/// As a person says it: the largest unit is enough.
+/// In words: the largest unit is enough.
 pub fn ago(seconds: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     format!("{} ago", length(now.saturating_sub(seconds)))

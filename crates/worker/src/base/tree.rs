@@ -1,5 +1,5 @@
-//! Removes a directory with all that is in it, of which others wrote every name. In: the directory that it is in, and its name. Never follows
-//! a link, and stops at the first thing that is mounted below it.
+//! Removes a directory with its content, whose names untrusted users chose. In: its parent directory, and its name. Never follows a link, and
+//! stops at the first mount point below it.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -10,12 +10,12 @@ use rustix::io::Errno;
 
 use crate::base::note::open_directory;
 
-/// Directories that are open at the same time. What lies deeper is moved up first: how deep a tree is was up to others.
+/// Directories that are open at the same time. Deeper ones are moved up first: untrusted users decided how deep the tree is.
 const DEEPEST: usize = 64;
-/// Names that are read at once: how many there are was up to others, too.
+/// Names that are read at once: untrusted users decided how many there are, too.
 const AT_ONCE: usize = 1024;
 
-/// EXDEV: something is mounted in there. What was removed before that is gone.
+/// EXDEV: there is a mount point in it. Files that were removed before it was found are gone.
 pub fn remove(parent: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<()> {
     let top = match open_directory(parent, name) {
         Err(Errno::NOENT) => return Ok(()),
@@ -52,7 +52,7 @@ fn remove_directory(parent: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<(
     }
 }
 
-/// Removes all but directories, of which it gives the first. `None`: nothing is left.
+/// Removes everything except directories, and returns the first of those. `None`: nothing is left.
 fn empty(directory: BorrowedFd<'_>) -> rustix::io::Result<Option<CString>> {
     loop {
         let names = names(directory)?;
@@ -62,7 +62,7 @@ fn empty(directory: BorrowedFd<'_>) -> rustix::io::Result<Option<CString>> {
         for name in names {
             match rustix::fs::unlinkat(directory, &name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                // Linux says EISDIR, POSIX EPERM, and servers either.
+                // Linux returns EISDIR, POSIX says EPERM, and servers return either.
                 Err(Errno::ISDIR) => return Ok(Some(name)),
                 Err(errno @ (Errno::PERM | Errno::ACCESS)) => match open_directory(directory, &name) {
                     Ok(_) => return Ok(Some(name)),
