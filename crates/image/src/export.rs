@@ -1,4 +1,4 @@
-//! In: an image to give away. Out: a file or a directory that skopeo, podman, docker and Shorefast take it from.
+//! In: an image to export. Out: a file or a directory that skopeo, podman, docker and Shorefast can read.
 //!
 //! Nothing is visible under the given name before it is complete.
 
@@ -62,8 +62,8 @@ impl Destination {
         if self.kind == Kind::DockerArchive { Form::Plain } else { Form::Zstd }
     }
 
-    /// Writes an image there, or an index of builds for several platforms; docker's archive has room for the first of them only. On failure, what was
-    /// there before is unchanged.
+    /// Writes an image there, or an index of builds for several platforms; docker's archive can hold only the first of them. On failure, existing
+    /// files are unchanged.
     pub fn write(&self, builds: &[Build]) -> Result<Digest, Error> {
         let mut made = Made::default();
         let written = self.write_to(builds, &mut made).map_err(|error| self.failed(error))?;
@@ -224,7 +224,7 @@ impl Made {
         Ok(())
     }
 
-    /// One that is there has the same content: it is named by its digest, or is the same in every layout.
+    /// An existing file has the same content: it is named by its digest, or is the same in every layout.
     fn file(&mut self, path: &Path, mut content: impl Read) -> io::Result<()> {
         if path.exists() {
             return Ok(());

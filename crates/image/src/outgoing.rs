@@ -1,8 +1,8 @@
-//! In: root filesystems. Out: an image to give away: one layer, a configuration and a manifest, the same on every machine; of builds for several
-//! platforms an index of such images.
+//! In: root filesystems. Out: an image to export: one layer, a configuration and a manifest, the same on every machine; for builds for
+//! several platforms, an index of such images.
 //!
-//! What is in the store is the sum of an image's layers; where it came from, and what its layers were, does not matter to whoever gets it. So
-//! there is no date, no history and no name in it, and what was pulled gives the same image when it is given away again.
+//! The store holds the sum of an image's layers; its origin and its original layers do not matter to the recipient. So it has no date, no
+//! history and no name, and a pulled image is the same when it is exported again.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -21,7 +21,7 @@ pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
-/// Fast, and small enough; another level gives other bytes, and so another digest.
+/// Fast, and compresses well enough. Another level gives other bytes, and so another digest.
 const ZSTD_LEVEL: i32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Build {
     pub about: About,
 }
 
-/// What is given away: its document is an image's manifest or, for several platforms, an index.
+/// The exported image: its document is an image's manifest or, for several platforms, an index.
 #[derive(Debug)]
 pub struct Parcel {
     pub digest: Digest,
@@ -73,7 +73,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// From its beginning, however often.
+    /// Starts at the beginning; may be called several times.
     pub fn reader(&self) -> impl Read + '_ {
         FromStart { file: &self.file, position: 0 }
     }
@@ -145,7 +145,7 @@ fn image(rootfs: &Path, about: &About, form: Form, scratch: &Path) -> io::Result
     Ok(Outgoing { digest: Digest::of(&manifest), manifest, config, layer: Layer { file, digest, size } })
 }
 
-/// Passes on what is written, and hashes and counts it.
+/// Hashes and counts the bytes that are written through it.
 struct Hashed<W> {
     inner: W,
     hash: Sha256,
@@ -174,7 +174,7 @@ impl<W: Write> Write for Hashed<W> {
 /// Structures, not maps: their fields have one order in every build.
 #[derive(Serialize)]
 struct Config {
-    /// Tools that show images expect one; it says nothing.
+    /// Tools that show images expect a date; this one has no meaning.
     created: &'static str,
     architecture: String,
     os: String,

@@ -1,7 +1,7 @@
-//! In: a root filesystem. Out: one tar archive of it, the same bytes wherever and whenever it is made.
+//! In: a root filesystem. Out: one tar archive of it, with the same bytes on every machine and at any time.
 //!
-//! Entries come in the order of their names. Directories have no time: that of one that no layer named is the moment of its unpacking. What
-//! the store keeps of an image is all that there is: files, directories, symbolic and hard links, `user.*` attributes.
+//! Entries come in the order of their names. Directories have no time, because a directory that no layer names has the time of
+//! its unpacking. The archive has everything that the store keeps of an image: files, directories, symbolic and hard links, `user.*` attributes.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use tar::{Builder, EntryType, Header};
 
-/// What a name or a link's target has room for in a header; longer ones go before it.
+/// The space for a name or a link's target in a header; longer ones are stored before it.
 const SHORT: usize = 100;
 /// As when unpacking: see `layers`.
 const KEPT_MODE: u32 = 0o1777;
@@ -98,7 +98,7 @@ impl<W: Write> Packing<W> {
     }
 }
 
-/// The beginning of what does not fit: readers take the extension instead.
+/// The beginning of a text that does not fit: readers take the extension instead.
 fn copy(text: &[u8], field: &mut [u8; SHORT]) {
     let length = text.len().min(SHORT);
     field[..length].copy_from_slice(&text[..length]);

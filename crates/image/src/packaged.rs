@@ -50,7 +50,7 @@ pub fn origin(spec: &Spec) -> Result<Origin, PackagesError> {
     first.map(Origin).ok_or(PackagesError::NoSuite)
 }
 
-/// For people.
+/// For display.
 impl std::fmt::Display for Origin {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(out)

@@ -1,4 +1,5 @@
-//! In: the name of an image in a registry, and who must have signed it. Out: a [`Source`] whose layers are downloaded once the first of them is requested.
+//! In: the name of an image in a registry, and the keys that must have signed it. Out: a [`Source`] whose layers are downloaded once the
+//! first of them is requested.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::signature::Keys;
 use crate::source::{Blob, Layer, Source};
 use crate::stream::Expected;
 
-/// `keys`: those of registries.toml count besides.
+/// `keys`: in addition to those of registries.toml.
 pub fn open(name: &RegistryName, keys: &[Keys], blobs: &Path, progress: &Arc<dyn Progress>) -> Result<Source, Error> {
     let image = name.as_str().to_owned();
     let name: Name = image.parse().map_err(|NotAName(problem)| Error::Reference { text: image.clone(), problem })?;

@@ -13,7 +13,7 @@ use crate::stream::{Expected, Stream};
 /// A blob's bytes, as distributed.
 pub type Blob = Box<dyn Read + Send>;
 
-/// Whether the network may be used for what is not in the store.
+/// Whether the network may be used for images that are not in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
@@ -21,7 +21,7 @@ pub enum Network {
     Forbidden,
 }
 
-/// All that is needed to unpack an image; nothing of it has been read.
+/// Everything that is needed to unpack an image; nothing has been read yet.
 #[derive(Debug)]
 pub struct Source {
     /// As requested, for errors.
@@ -31,7 +31,7 @@ pub struct Source {
     pub content: Content,
     /// Names and versions of the packages that it is made of, if it is.
     pub packages: BTreeMap<String, String>,
-    /// What was verified before any of it is used.
+    /// The signatures that were verified before any part of it is used.
     pub signatures: Vec<Signed>,
 }
 

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! rootfs/HEX         an image's root filesystem, by its digest; never written to
-//! rootfs/HEX.json    what is known of it
-//! rootfs/HEX.annex   what was made of it, once for all its mounts; it may be missing
-//! rootfs/KEY.part    one that is being unpacked, under the lock KEY.lock; KEY.annex.part goes with it
-//! rootfs/HEX.gone    one that is being removed
+//! rootfs/HEX.json    its metadata
+//! rootfs/HEX.annex   files derived from it, made once for all its mounts; it may be missing
+//! rootfs/KEY.part    an image that is being unpacked, under the lock KEY.lock; KEY.annex.part goes with it
+//! rootfs/HEX.gone    an image that is being removed
 //! names/NAME         which digest a name stands for now
-//! blobs/             downloads, whole or begun
-//! lock               shared: about to use an image; alone: removing images
+//! blobs/             downloads, complete or partial
+//! lock               shared: about to use an image; exclusive: removing images
 //! ```
 //! Atomic under kills at any moment: `rootfs/HEX` is complete or does not exist.
 
@@ -99,7 +99,7 @@ pub struct Image {
     /// Of an image of packages: their versions. Images of earlier versions of Shorefast do not say.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, String>,
-    /// Which keys have signed it, as far as that was asked.
+    /// The keys that have signed it, as far as that was checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<Signed>,
 }
@@ -107,7 +107,7 @@ pub struct Image {
 /// Which version of an image is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// Whatever is in the store under the name.
+    /// The version that is in the store under the name.
     Any,
     /// What the name refers to at its origin now.
     Newest,
@@ -173,8 +173,8 @@ impl Store {
         rootfs.is_dir().then_some(Resolved { rootfs, annex, digest: Some(digest), held: Some(held) })
     }
 
-    /// The image's root filesystem, fetched now if necessary: by one process, while the others wait. One that is here and was not verified with these
-    /// `keys` is asked for again.
+    /// The image's root filesystem, fetched now if necessary: by one process, while the others wait. An image
+    /// in the store that was not verified with these `keys` is requested again.
     pub fn obtain(&self, reference: &Reference, keys: &[Keys], network: Network) -> Result<Resolved, Error> {
         // It may be removed between its arrival and our lookup.
         const TRIES: u32 = 3;
@@ -187,7 +187,8 @@ impl Store {
         Err(Error::Absent { reference: reference.to_string() })
     }
 
-    /// Fetches the image again. From then on its name, or `name` if given, refers to the new one. Not if it is not signed by one of each of the `keys`.
+    /// Fetches the image again. From then on its name, or `name` if given, refers to the new one. Fails if it is not signed by one key of each of
+    /// the `keys`.
     pub fn pull(&self, reference: &Reference, name: Option<&Reference>, keys: &[Keys]) -> Result<Digest, Error> {
         if let Reference::Directory(path) = reference {
             let problem = "a directory is used where it is, and need not be imported".to_owned();

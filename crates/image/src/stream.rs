@@ -189,7 +189,7 @@ fn pass_on(blob: &mut (impl Read + Send), filled: &SyncSender<io::Result<Vec<u8>
     }
 }
 
-/// Hashes and counts what passes; no more than was announced passes.
+/// Hashes and counts the bytes that pass; stops at the announced size.
 struct Counted<R> {
     blob: R,
     hash: Sha256,

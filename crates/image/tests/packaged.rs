@@ -1,5 +1,5 @@
-//! Packages whose files have hostile names, in an archive that is signed as it should be: whoever may sign packages still writes
-//! nowhere but into the image.
+//! Packages whose files have hostile names, in a correctly signed archive: even the owner of a trusted key can write
+//! only into the image.
 
 #![expect(clippy::unwrap_used, reason = "in a test, what fails should fail here")]
 
@@ -18,13 +18,13 @@ use shorefast_image::store::Network;
 use shorefast_image::{Digest, Error, Store};
 use tarball::{Header, SYMLINK, archive, directory, file, hard_link, long_name, pax, symlink};
 
-/// Where the image is unpacked is this deep below the canaries: `store/rootfs/HEX.part`.
+/// The directory where the image is unpacked is this deep below the canaries: `store/rootfs/HEX.part`.
 const UP: &str = "../../../outside";
 
 enum Outcome {
-    /// With an error that says this.
+    /// With an error that contains this.
     Refused(&'static str),
-    /// It is unpacked, and this file of the image has what the package wanted to write elsewhere.
+    /// It is unpacked, and this file of the image has the content that the package wanted to write elsewhere.
     Within(&'static str),
 }
 use Outcome::{Refused, Within};

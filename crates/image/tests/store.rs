@@ -200,7 +200,7 @@ fn an_annex_comes_and_goes_with_its_image() {
     assert_eq!(fs::read_to_string(annex.join("made")).unwrap(), "of the image");
     store.remove(&reference.to_string(), nobody).unwrap();
     assert!(!annex.exists());
-    // One that somebody left who was killed while removing its image.
+    // Left by a process that was killed while it removed the image.
     fs::create_dir(&annex).unwrap();
     fs::write(annex.join("old"), "").unwrap();
     let again = store.obtain(&reference, &[], Network::Forbidden).unwrap();

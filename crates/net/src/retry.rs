@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The longest pause, whatever the server asks for.
+/// The longest pause, even if the server asks for a longer one.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The pause after `round` (from 0) has failed: doubles, with a jitter of up to a half so that a thousand nodes that lost the same server

@@ -31,7 +31,7 @@ pub struct Archive {
     pub indexes: Vec<String>,
 }
 
-/// All sources in parallel. Those of an unexpected origin are left out.
+/// All sources in parallel. Sources of an unexpected origin are left out.
 pub fn open_all(sources: &[Source], architecture: &str, supply: &Supply<'_>, now: SystemTime) -> Result<Vec<Archive>, Error> {
     let results: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = sources.iter().map(|source| scope.spawn(|| open(source, architecture, supply, now))).collect();

@@ -1,13 +1,13 @@
-//! What is known without any configuration: Debian's own archive, and the keys that it is signed with (`keys/README.md`).
+//! Defaults without any configuration: Debian's own archive, and the keys that it is signed with (`keys/README.md`).
 //!
-//! By plain HTTP, because a host that has nothing has no certificates either: what is fetched is trusted for its signatures alone.
+//! By plain HTTP, because a bare host has no certificates either: the fetched data is trusted only because of its signatures.
 
-/// The release that is used if nobody names one: Debian's current stable.
+/// The release that is used if none is named: Debian's current stable.
 pub const SUITE: &str = "trixie";
 
 pub const DISTRIBUTION: &str = "debian";
 
-/// Addresses, and what is added to the suite's name there. The name is a content delivery network that Debian runs for everybody.
+/// Addresses, and the suffix of the suite's name there. The host is a content delivery network that Debian runs for the public.
 pub const ARCHIVES: [(&str, &str); 3] = [
     ("http://deb.debian.org/debian", ""),
     ("http://deb.debian.org/debian", "-updates"),

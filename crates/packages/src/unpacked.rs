@@ -1,4 +1,4 @@
-//! The unpacked packages, as a directory descriptor. Paths are resolved inside it, whatever its links point to.
+//! The unpacked packages, as a directory descriptor. Paths are resolved inside it, so its links cannot lead out.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -6,7 +6,7 @@ use crate::descriptors;
 
 /// The first descriptor that is passed, by the protocol.
 const FIRST: RawFd = 3;
-/// More than anybody passes: a wrong number must not make us look at a billion descriptors.
+/// More than any supervisor passes: a wrong number must not make us check a billion descriptors.
 const MOST: RawFd = 64;
 
 /// A socket and the name that its unit gives it.

@@ -1,13 +1,13 @@
-//! A name that one process at a time has on this machine, whatever mount, network or pid namespace and whatever directories it works in:
-//! a key of that name in the user's own keyring. Nothing else is the same for all of them. Files and sockets are not, and other users can
-//! neither see nor take what is in this keyring.
+//! A name that only one process at a time can hold on this machine, across mount, network and pid namespaces and working directories: a key of
+//! that name in the user's own keyring. Files and sockets are not shared by all of these; the keyring is, and other users can neither see nor
+//! remove the keys in it.
 
 use std::ffi::CString;
 use std::time::Duration;
 
 use crate::error::{Error, Result, checked};
 
-/// Dropped: free for the next.
+/// Dropped: the name is free again.
 #[derive(Debug)]
 pub struct Claim {
     key: libc::c_long,
@@ -23,9 +23,9 @@ const KEYCTL_MOVE: libc::c_long = 30;
 const KEYCTL_MOVE_EXCL: libc::c_long = 1;
 
 impl Claim {
-    /// `None`: another process holds the name. An error: this kernel has no keys for us, so no name can be claimed.
+    /// `None`: another process holds the name. An error: this kernel offers no keys, so no name can be claimed.
     ///
-    /// A claim of a killed process ends after `at_most`, and its name is free again when the kernel has cleared it away
+    /// A claim of a killed process ends after `at_most`, and its name is free again once the kernel has removed the key
     /// (kernel.keys.gc_delay, five minutes).
     pub fn make(name: &str, at_most: Duration) -> Result<Option<Self>> {
         let text = || format!("claim {name}");
@@ -34,7 +34,7 @@ impl Claim {
         let key =
             unsafe { libc::syscall(libc::SYS_add_key, c"user".as_ptr(), description.as_ptr(), c"-".as_ptr(), 1usize, PROCESS_KEYRING) };
         let key = checked(|| format!("add_key({name})"), key)?;
-        // No other process searches this keyring; in the other one, the first key wins.
+        // No other process searches this keyring; in the user's keyring, the first key wins.
         let seconds = libc::c_long::try_from(at_most.as_secs()).unwrap_or(libc::c_long::MAX).saturating_add(1);
         let claimed = keyctl("KEYCTL_SET_TIMEOUT", [KEYCTL_SET_TIMEOUT, key, seconds.min(u32::MAX.into()), 0, 0])
             .and_then(|_| keyctl("KEYCTL_MOVE", [KEYCTL_MOVE, key, PROCESS_KEYRING, USER_KEYRING, KEYCTL_MOVE_EXCL]));

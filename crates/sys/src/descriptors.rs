@@ -37,7 +37,7 @@ pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Vec<Ow
     Ok((count, fds.flatten().collect()))
 }
 
-/// A copy of what this process was given at a fixed number, close-on-exec, unlike what was passed. `None`: there is no such descriptor.
+/// A copy of the descriptor that this process was given at a fixed number; the copy is close-on-exec. `None`: there is no such descriptor.
 pub fn copy_of(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: a number in, a number out; the call touches no memory.
     let copied = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
@@ -48,8 +48,8 @@ pub fn copy_of(number: RawFd) -> Option<OwnedFd> {
     (copied >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copied) })
 }
 
-/// The same, and the original is closed: dropping the result ends this process's hold on it. To be called before anything else opens
-/// descriptors: what is at the number must be what the process was given.
+/// The same, and the original is closed: dropping the result ends this process's hold on it. To be called before any other
+/// descriptor is opened: the number must still be the descriptor that the process was given.
 pub fn take(number: RawFd) -> Option<OwnedFd> {
     let copy = copy_of(number)?;
     // SAFETY: no OwnedFd owns the number, by the contract above.

@@ -17,8 +17,8 @@ pub const MINOR: u32 = 229;
 /// `_IOR(229, 0, uint32_t)`
 const FUSE_DEV_IOC_CLONE: libc::Ioctl = 0x8004_e500_u32 as libc::Ioctl;
 
-/// A new device without a connection, opened by us and so in our user namespace. Where there is no /dev/fuse, because
-/// nothing makes nodes or the module is not loaded, through a node of our own: opening it loads the module.
+/// A new device without a connection, opened by us and so in our user namespace. If /dev/fuse does not exist, because
+/// device nodes are not created or the module is not loaded, opens it through a node that we create, which loads the module.
 pub fn open() -> Result<OwnedFd> {
     open_host_node().or_else(|error| if error.errno() == Errno::NOENT { open_own_node() } else { Err(error) })
 }

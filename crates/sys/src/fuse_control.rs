@@ -1,5 +1,5 @@
-//! The kernel's own directory of FUSE connections (fusectl). Nothing in, a mount of our own out, because not every host has one at /sys/fs/fuse:
-//! which connections have requests that wait. Reading it asks no server.
+//! The kernel's own directory of FUSE connections (fusectl), in a mount of our own, because not every host has one at /sys/fs/fuse. Out: which
+//! connections have waiting requests. Reading it contacts no server.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::mount;
 pub struct Connections(OwnedFd);
 
 impl Connections {
-    /// An error where nothing has used FUSE yet.
+    /// Fails if FUSE has not been used yet.
     pub fn open() -> Result<Self> {
         mount::new_filesystem("fusectl", &[], MountAttrFlags::empty()).map(Self)
     }
@@ -27,7 +27,7 @@ impl Connections {
         Ok(minors.filter(|minor| self.waits(*minor)).collect())
     }
 
-    /// One that is gone has none.
+    /// A connection that is gone has none.
     pub fn waits(&self, minor: u32) -> bool {
         let mut count = [0; 16];
         let file = rustix::fs::openat(&self.0, Path::new(&format!("{minor}/waiting")), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());

@@ -53,13 +53,13 @@ fn reset_io_priority() {
 fn reset_oom_score() {
     let Ok(file) = rustix::fs::open("/proc/self/oom_score_adj", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) else { return };
     let mut score = [0; 8];
-    // Not written without need: on a write the kernel walks every process of the host, for those that share our memory.
+    // Written only if necessary: on a write the kernel walks every process of the host, for those that share our memory.
     if rustix::io::read(&file, &mut score).is_ok_and(|length| score[..length] != *b"0\n") {
         let _ = rustix::io::pwrite(&file, b"0", 0);
     }
 }
 
-/// The limits that every sandbox starts with, whatever its caller's are: a shell's `ulimit`, a service's settings,
+/// The limits that every sandbox starts with, independently of its caller's: a shell's `ulimit`, a service's settings,
 /// kubelet's. Where the kernel refuses to raise one (without CAP_SYS_RESOURCE), the caller's limit stays.
 pub fn reset_limits() {
     const MIB: u64 = 1 << 20;

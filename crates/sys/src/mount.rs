@@ -16,7 +16,7 @@ use crate::statmount;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes<'a> {
     pub set: Option<MountAttrFlags>,
-    /// The kernel refuses to clear what a more privileged mount namespace has set; nobody is more privileged than we are.
+    /// The kernel refuses to clear what a more privileged mount namespace has set; none is more privileged than we are.
     pub clear: Option<MountAttrFlags>,
     /// Leave every peer group, so that nothing propagates in or out.
     pub private: bool,
@@ -73,7 +73,7 @@ pub fn set_propagation(mount: BorrowedFd<'_>, propagation: Propagation) -> Resul
     raw_mount_setattr(|| format!("mount_setattr({propagation:?})"), mount, libc::AT_EMPTY_PATH, &raw)
 }
 
-/// Makes `mount`, which is private, a peer of `peer`, and a slave of what that is a slave of (Linux 5.15). Their namespaces
+/// Makes `mount`, which is private, a peer of `peer`, with the same master (Linux 5.15). Their namespaces
 /// may differ; their superblock may not, and `mount` shows the same directory as `peer` or one below it.
 pub fn join_peers(mount: BorrowedFd<'_>, peer: BorrowedFd<'_>) -> Result<()> {
     move_mount(|| "move_mount(MOVE_MOUNT_SET_GROUP)".into(), peer, mount, Path::new(""), MoveMountFlags::MOVE_MOUNT_SET_GROUP)

@@ -28,7 +28,7 @@ pub struct MountNamespace {
     id: Option<u64>,
 }
 
-/// All that we may change. Before 6.12: all that a process is in, which we see.
+/// All namespaces that we may change. Before 6.12: those of all visible processes.
 pub fn namespaces(deadline: Instant) -> Result<Vec<MountNamespace>> {
     let known = |(descriptor, id): (OwnedFd, u64)| {
         let inode = call(|| "fstat(namespace)".into(), rustix::fs::fstat(&descriptor))?.st_ino;
@@ -49,12 +49,12 @@ pub struct Row {
     pub identity: Identity,
     /// The parent mount's id, unique if the mount's own is.
     pub parent: u64,
-    /// What of the filesystem it shows.
+    /// The directory of the filesystem that it shows.
     pub root: PathBuf,
     /// Where it is, as seen from the namespace's root.
     pub point: PathBuf,
     pub attributes: MountAttrFlags,
-    /// Its owners are mapped; how, only the kernel knows.
+    /// Its owners are mapped; only the kernel knows how.
     pub is_id_mapped: bool,
     /// 0: in none.
     pub peer_group: u64,
@@ -71,7 +71,7 @@ impl Row {
     }
 }
 
-/// What a mount table can be asked. Kept for as long as the answers should be about the same moment, where it is a copy.
+/// A mount table to query. If it is a copy, all answers are about the moment when it was made.
 #[derive(Debug)]
 pub struct Table(Way);
 
@@ -83,7 +83,7 @@ enum Way {
     Read(Vec<Row>),
 }
 
-/// Where a thread that is away finds what it needs of its own /proc.
+/// Descriptors of its own /proc for a thread that is in another mount namespace.
 #[derive(Debug)]
 pub struct Base {
     pub home: Home,
@@ -139,7 +139,7 @@ impl Table {
         }
     }
 
-    /// What is mounted on a mount, and on those, and so on.
+    /// All mounts on or below a mount, recursively.
     pub fn below(&self, mount: &Identity) -> Result<Vec<Row>> {
         match &self.0 {
             Way::Asked(namespace) => Ok(rows(Some(*namespace), statmount::below(Some(*namespace), mount.id, 0)?)),
@@ -192,7 +192,7 @@ impl From<mountinfo::Entry> for Row {
         ];
         let has = |name: &str| entry.options.split(',').any(|option| option == name);
         let mut attributes = flags.into_iter().filter(|(name, _)| has(name)).fold(MountAttrFlags::empty(), |all, (_, flag)| all | flag);
-        // No word means every access; `relatime` is no flag.
+        // Without an option, every access is recorded; `relatime` is not a flag.
         if !has("noatime") && !has("relatime") {
             attributes |= MountAttrFlags::MOUNT_ATTR_STRICTATIME;
         }

@@ -141,7 +141,7 @@ pub fn boot_id() -> &'static str {
 /// When a process started, in clock ticks since boot: together with the pid, this identifies it although pids are
 /// reused. `None`: it is gone, or exiting and no longer serving.
 ///
-/// Only for a process that is surely one of ours. Of another's, /proc/PID/stat may wait for ever:
+/// Only for a process that is certainly one of Shorefast's. For any other, reading /proc/PID/stat may block for ever:
 /// [`crate::bounded_call::starts_of`].
 pub fn start_of(pid: Pid) -> Option<u64> {
     // One read is enough. std would read in small steps, because the file claims to be empty.
@@ -176,7 +176,7 @@ impl Start {
     }
 }
 
-/// A number that no other process of this boot ever has. `None`: the kernel has none (before 6.9).
+/// A number that no other process has during this boot. `None`: the kernel provides none (before 6.9).
 pub fn unique_id(pidfd: BorrowedFd<'_>) -> Option<u64> {
     const PID_FS_MAGIC: rustix::fs::FsWord = 0x5049_4446;
     // Without that filesystem, all pidfds are the same file.
@@ -184,7 +184,7 @@ pub fn unique_id(pidfd: BorrowedFd<'_>) -> Option<u64> {
     has_numbers.then(|| rustix::fs::fstat(pidfd).ok().map(|status| status.st_ino))?
 }
 
-/// Whether it is none of the kernel's threads and runs, or could, code of its own: an exiting process has given its memory back. Waits for nobody.
+/// Whether it has memory: kernel threads have none, and an exiting process has released its memory. Never blocks.
 pub fn has_memory(pid: Pid) -> bool {
     let sizes = std::fs::read(format!("/proc/{}/statm", pid.as_raw_nonzero()));
     sizes.is_ok_and(|sizes| sizes.first().is_some_and(|digit| *digit != b'0'))

@@ -1,5 +1,5 @@
-//! The bounded log: a header with the number of bytes ever written (48 bits) and how the process ended that served the
-//! mount (16 bits: its wait status plus one; 0 as long as it lives), then a ring of 64 KiB. `shim/shim.rs` writes it,
+//! The bounded log: a header with the number of bytes ever written (48 bits) and how the process that served the mount
+//! ended (16 bits: its wait status plus one; 0 as long as it lives), then a ring of 64 KiB. `shim/shim.rs` writes it,
 //! sharing only this layout; this module reads it. After the ring is space for a note, for data that has to survive the
 //! loss of every path to it: it can be read through the descriptor of any process that has the file open
 //! ([`write_note`], [`read_note`]). After that are marks, one for each second in which something was written: when, and
@@ -52,7 +52,7 @@ pub fn read_note(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The content of a log without its marks, for a copy of it: what is between is mostly a hole.
+/// The content of a log without its marks, for copying it: the space between is mostly a hole.
 pub fn whole(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(NOTE).read_to_end(&mut bytes)?;
@@ -75,7 +75,7 @@ fn before(marks: &[u8], second: u64) -> u64 {
         marks.chunks_exact(MARK).map(|mark| (number(&mark[8..]), number(&mark[..8]))).filter(|(_, at)| *at > 0).collect();
     marks.sort_unstable();
     match marks.iter().position(|(_, at)| *at >= second) {
-        // The marks of what was written before may have been overwritten.
+        // Earlier marks may have been overwritten.
         Some(0) => 0,
         Some(first) => marks[first].0,
         None if marks.is_empty() => 0,
@@ -83,7 +83,7 @@ fn before(marks: &[u8], second: u64) -> u64 {
     }
 }
 
-/// How the process ended that served the mount: only the header is read.
+/// How the process that served the mount ended: only the header is read.
 pub fn ended(path: &Path) -> Result<Option<i32>> {
     let mut header = [0; HEADER];
     std::fs::File::open(path)?.read_exact(&mut header)?;
@@ -99,7 +99,7 @@ impl Log {
         Self::read_from(&std::fs::File::open(path)?)
     }
 
-    /// Of a file that is open: it may have no name any more.
+    /// For an open file, which may have no name any more.
     pub fn read_from(mut file: &std::fs::File) -> Result<Self> {
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(0))?;

@@ -1,5 +1,5 @@
-//! What the administrator has switched off in the running kernel. Out: facts, read from /proc/sys; where that is not
-//! mounted, nothing counts as switched off.
+//! Kernel features that the administrator has switched off. Out: facts, read from /proc/sys; where that is not
+//! mounted, all features count as enabled.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ pub fn has_user_namespaces() -> bool {
     Path::new("/proc/self/ns/user").exists() && !is("user/max_user_namespaces", "0")
 }
 
-/// No module is loaded any more, until the next boot.
+/// No module can be loaded until the next boot.
 pub fn are_modules_locked() -> bool {
     is("kernel/modules_disabled", "1")
 }
 
-/// Nobody, root included, can look into another process, until the next boot.
+/// No user, not even root, can trace another process until the next boot.
 pub fn is_tracing_forbidden() -> bool {
     is("kernel/yama/ptrace_scope", "3")
 }

@@ -1,4 +1,4 @@
-//! Removes what a layer hides: what it replaces, and what its whiteouts name.
+//! Removes the entries that a layer hides: those that it replaces, and those that its whiteouts name.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;

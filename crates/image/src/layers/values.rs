@@ -1,4 +1,4 @@
-//! What the parts of unpacking share: how archives are read, what came out, and what can fail.
+//! Types that the modules of unpacking share: how archives are read, the result, and the errors.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,23 +17,23 @@ pub enum Error {
     Root { path: PathBuf, source: io::Error },
 }
 
-/// What an archive means by its entries.
+/// How the entries of an archive are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// A layer of an image: `.wh.` names hide what the layers below hold.
     Layer,
     /// A whole root filesystem: every name is a name.
     Plain,
-    /// Of a distribution: a directory in it may be a link to a directory here, as with merged /usr.
+    /// A package of a distribution: a directory in it may be a link to a directory here, as with merged /usr.
     Package,
 }
 
-/// What came out of all layers.
+/// The totals of all layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpacked {
     /// Content of files.
     pub bytes: u64,
     pub entries: u64,
-    /// Devices, FIFOs and types that nobody knows.
+    /// Devices, FIFOs and unknown types.
     pub ignored: u64,
 }

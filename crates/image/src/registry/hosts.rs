@@ -1,4 +1,4 @@
-//! What the administrator says about registries: `/etc/shorefast/registries.toml`, a table per host.
+//! The administrator's settings for registries: `/etc/shorefast/registries.toml`, a table per host.
 //!
 //! ```toml
 //! ["docker.io"]

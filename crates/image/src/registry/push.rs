@@ -1,7 +1,7 @@
-//! In: an image to give away. Out: the registry has it under a name; blobs that it has already are not sent again.
+//! In: an image to push. Result: the registry has it under a name; blobs that it already has are not sent again.
 //!
-//! It goes to the registry itself, never to a mirror. A blob whose connection breaks is taken up where the registry says that it stopped,
-//! if it says so. The document that has the name, and makes the image visible, comes last.
+//! It goes to the registry itself, never to a mirror. If the connection breaks, the upload of a blob is resumed at the offset that the registry
+//! reports, if it reports one. The document that has the name, and makes the image visible, comes last.
 
 use std::fs::File;
 
@@ -35,7 +35,7 @@ impl Registries {
     }
 }
 
-/// A manifest or index, whose parts the registry has.
+/// A manifest or index whose parts the registry already has.
 fn document(session: &Session, name: &str, digest: Digest, payload: Payload<'_>) -> Result<Digest, Error> {
     let address = session.address(&format!("manifests/{name}"))?;
     let announced = repeated(session, |_| {
@@ -111,7 +111,7 @@ impl Blob<'_> {
         answer.success().map(|_| ()).map_err(|source| session.not_sent(source))
     }
 
-    /// Where the registry says that the upload stopped. `None`: it does not say, or not of a place that we can go on from.
+    /// Resumes an upload at the offset that the registry reports. `None`: it reports none, or one that we cannot resume from.
     fn taken_up(&self, session: &Session, begun: Begun) -> Option<Begun> {
         let answer = session.get_at(&begun.at).ok().filter(|answer| answer.status == 204)?;
         let sent = answer.header("range").map(has).unwrap_or_default()?;
@@ -121,7 +121,7 @@ impl Blob<'_> {
     }
 }
 
-/// `0-99`, sometimes with a unit: the first 100 bytes are there. `0-0` stands for one byte and, in some registries, for none.
+/// `0-99`, sometimes with a unit: the first 100 bytes have arrived. `0-0` means one byte and, in some registries, none.
 fn has(range: &str) -> Option<u64> {
     let (first, last) = range.trim_start_matches("bytes=").split_once('-')?;
     let last: u64 = last.trim().parse().ok().filter(|_| first.trim() == "0")?;
@@ -135,7 +135,7 @@ fn next(session: &Session, answer: shorefast_net::Answer) -> Result<Url, Error> 
     location.map_err(|source| session.not_sent(source))
 }
 
-/// Tries again where that may help; `act` gets the number of the try.
+/// Retries where that may help; `act` gets the number of the attempt.
 fn repeated<T>(session: &Session, mut act: impl FnMut(u32) -> Result<T, Error>) -> Result<T, Error> {
     let mut round = 0;
     loop {

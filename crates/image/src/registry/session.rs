@@ -106,7 +106,7 @@ impl Session {
         self.request_to(&self.address(path)?)
     }
 
-    /// The authorization goes to no other server, whatever address an upload is sent to.
+    /// The authorization is sent to no other server, even if an upload goes to another address.
     fn request_to(&self, address: &Url) -> Result<Request, Error> {
         let request = Request::to(address.clone()).map_err(|source| self.failed(source))?;
         if address.origin() != self.endpoint.base.origin() {

@@ -1,4 +1,4 @@
-//! In: an image that was found. Out: what lies beside it under the tag that cosign keeps signatures at. Nothing of it is believed here.
+//! In: an image that was found. Out: the signatures beside it, under cosign's tag. They are not verified here.
 
 use crate::digest::Digest;
 use crate::manifest::{self, Descriptor, Document};
@@ -12,7 +12,7 @@ const MOST: usize = 64;
 const TEXT: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
-/// A text, and what is said to be its signature.
+/// A text, and its claimed signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     pub text: Vec<u8>,
@@ -20,8 +20,8 @@ pub struct Signature {
 }
 
 impl Image {
-    /// Asks one place after the other, and for the index before the build for this platform, until `accept` takes a signature. What one place lacks or
-    /// holds back, another may have. An error only if there is a place that could not be asked.
+    /// Asks one endpoint after the other, first about the index and then about the build for this platform, until `accept` takes a signature. A
+    /// signature that one endpoint lacks or withholds may be at another. Fails only if an endpoint could not be asked.
     pub fn any_signature<T>(&self, mut accept: impl FnMut(Signature) -> Option<T>) -> Result<Option<T>, Error> {
         let mut failure = None;
         for digest in [Some(self.named), Some(self.digest).filter(|digest| *digest != self.named)].into_iter().flatten() {

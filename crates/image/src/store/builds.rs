@@ -1,8 +1,8 @@
-//! Images that were built for several kinds of machines: a name in, its builds out.
+//! Images that were built for several architectures: a name in, its builds out.
 //!
-//! The name itself stands for this machine's build. Each other build has a name of its own, such as `localhost/sshfs:1 (arm64)`, which no reference
-//! can be, and counts only while the name stands for the build that it was made together with: what is pulled or built under the name later has
-//! nothing to do with it.
+//! The name itself stands for this machine's build. Each other build has a name of its own, such as `localhost/sshfs:1 (arm64)`, which is no
+//! valid reference. It is used only while the name stands for the build that it was made together with: an image that is pulled or built under
+//! the name later is unrelated to it.
 
 use shorefast_packages::{Architecture, Lock};
 
@@ -17,7 +17,7 @@ use crate::store::names::Pointer;
 use crate::store::{Network, Store};
 
 impl Store {
-    /// Builds the images of package locks under one name: each for another kind of machine, and one for this.
+    /// Builds the images of package locks under one name: each for another architecture, and one for this machine's.
     pub fn build(&self, locks: Vec<Lock>, name: &Reference, network: Network) -> Result<Vec<Digest>, Error> {
         let native = Architecture::native().name;
         let foreign = || packaged::PackagesError::Foreign { there: locks.iter().map(|lock| lock.architecture.clone()).collect(), native };
@@ -26,7 +26,7 @@ impl Store {
         let name = name.to_string();
         let key = format!("name-{}", &Digest::of(name.as_bytes()).hex()[..32]);
         let _work = Work::wait(self.work(&key, "lock")).map_err(|error| self.error(error))?;
-        // The name comes last: until then, the others count for nothing.
+        // The name comes last: until then, the other builds are not used.
         let (last, others): (Vec<_>, Vec<_>) = locks.into_iter().partition(|lock| lock.architecture == native);
         for lock in others.into_iter().chain(last) {
             let made_from = lock.packages.parse()?;
@@ -60,7 +60,7 @@ impl Store {
     }
 }
 
-/// Whether the pointer is of a build whose name stands for another one by now, or for none.
+/// Whether the pointer belongs to a build whose name stands for another image by now, or for none.
 pub(crate) fn is_stale(pointer: &Pointer, all: &[Pointer]) -> bool {
     let is_its = |of: &str| all.iter().any(|other| other.name == of && other.digest.to_string() == pointer.fingerprint);
     split(&pointer.name).is_some_and(|(of, _)| pointer.fingerprint.starts_with("sha256:") && !is_its(of))

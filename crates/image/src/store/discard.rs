@@ -1,6 +1,6 @@
 //! Removes a directory with everything in it, however deep a hostile image made it.
 //!
-//! Only called for directories of the store that are no longer reachable by an image's name, and for what an uninstallation removes. Nothing is
+//! Only called for directories of the store that are no longer reachable by an image's name, and by an uninstallation. Nothing is
 //! mounted there; nevertheless, it stops at another filesystem.
 
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! Giving images away: from the store into files, directories and registries.
+//! Exports images from the store to files, directories and registries.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::registry::{Name, Registries};
 use crate::store::{Store, lock};
 
 impl Store {
-    /// Writes the image `name` to an `oci:`, `oci-archive:` or `docker-archive:`. The digest is the one that it has there.
+    /// Writes the image `name` to an `oci:`, `oci-archive:` or `docker-archive:`. Returns its digest there.
     pub fn export(&self, name: &str, to: &Reference) -> Result<Digest, Error> {
         let destination = Destination::check(to)?;
         let _held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;

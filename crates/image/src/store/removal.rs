@@ -95,9 +95,9 @@ impl Store {
         Ok(())
     }
 
-    /// Removes downloads that are kept to make images of packages again: they are fetched anew when they are needed. Returns the bytes.
+    /// Removes downloads that are kept for rebuilding images of packages; they are fetched again when needed. Returns the number of bytes.
     pub fn discard_downloads(&self) -> Result<u64, Error> {
-        // What was seen of an archive's age stays: it keeps a mirror from going back in time.
+        // The dates of archives are kept: they prevent a rollback by a mirror.
         let mut bytes = 0;
         for name in ["sha256", "index"] {
             let directory = self.root.join("packages").join(name);
@@ -189,7 +189,7 @@ impl Store {
         Ok(())
     }
 
-    /// Annexes whose image was renamed by a process that was killed before it got to them.
+    /// Removes annexes whose image was renamed by a process that was killed before it reached the annex.
     fn put_away_annexes(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten() {
             let path = entry.path();

@@ -1,4 +1,4 @@
-//! Images as an OCI layout has them, true or not.
+//! Images in OCI layout, honest or not.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use shorefast_image::Digest;
 
-/// All parts of an image before they are written; each may be made to lie.
+/// All parts of an image before they are written; each can be falsified.
 pub(crate) struct Layout {
     /// As they are distributed.
     pub(crate) layers: Vec<Vec<u8>>,
@@ -17,7 +17,7 @@ pub(crate) struct Layout {
     pub(crate) size_lie: i64,
     /// Indexes between index.json and the manifest.
     pub(crate) indexes: u32,
-    /// What happens to the files afterwards.
+    /// Changes the files afterwards.
     pub(crate) tamper: fn(&Path),
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn long_name(name: impl AsRef<[u8]>) -> Vec<u8> {
     Header::new(b'L', "././@LongLink").size(name.len() as u64).gnu().then(name)
 }
 
-/// POSIX's way to say more of the next entry.
+/// POSIX's way to give the next entry further fields.
 pub(crate) fn pax<V: AsRef<[u8]>>(records: &[(&str, V)]) -> Vec<u8> {
     let mut content = Vec::new();
     for (key, value) in records {

@@ -1,4 +1,4 @@
-//! A directory tree as it is, to compare with another or with itself later.
+//! A snapshot of a directory tree, to compare with another tree or with a later snapshot.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use shorefast_image::Digest;
 
-/// What there is to say of a file.
+/// The attributes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     /// `f`, `d`, `l`, `c`, `b`, `p`

@@ -133,7 +133,7 @@ impl Archive {
 
     pub(crate) fn revoke(&self, name: &str) {
         let fingerprint = self.fingerprint(name);
-        // gpg made it with the key, and put a colon in front so that nobody imports it by accident.
+        // gpg made it with the key, and put a colon in front so that it cannot be imported by accident.
         let prepared = self.home().join(format!("openpgp-revocs.d/{fingerprint}.rev"));
         edit(&prepared, ":-----BEGIN", "-----BEGIN");
         run(self.gpg().arg("--import").arg(prepared));

@@ -1,7 +1,7 @@
-//! One question about each of many files, any of which may make whoever asks wait for ever. Paths in, answers out.
+//! Asks one question about each of many files, any of which may block for ever. Paths in, answers out.
 //!
-//! A child process ([`crate::bounded_call`]) asks about one after the other, and when it hangs, another one goes on behind
-//! that file.
+//! A child process ([`crate::bounded_call`]) asks about one after the other, and when it hangs, another child continues with
+//! the next file.
 
 use std::ffi::{CStr, CString};
 use std::mem::ManuallyDrop;
@@ -13,13 +13,13 @@ use crate::bounded_call::run::{Descriptors, send};
 use crate::bounded_call::starved;
 use crate::error::Result;
 
-/// What is known of one of the files.
+/// The answer about one of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
     Known(T),
-    /// It is not there, or may not be asked about.
+    /// It does not exist, or access is denied.
     None,
-    /// The call did not return, or nobody came to make it before the deadline.
+    /// The call did not return, or was not reached before the deadline.
     Hangs,
 }
 
@@ -40,14 +40,14 @@ impl<T> Answer<T> {
     }
 }
 
-/// No file needs that long, unless it hangs.
+/// Only a file that hangs takes this long.
 const FOR_ONE: Duration = Duration::from_millis(200);
 
-/// For what has no answer. Inodes, times and the like never are this number.
+/// Stands for a missing answer. Inodes, times and the like never have this value.
 const NO_ANSWER: u64 = u64::MAX;
 
-/// The answers, in the order of the paths. `keep`: descriptors that `ask` uses, at most two. What cannot be asked, or not
-/// before the deadline, counts as hanging.
+/// The answers, in the order of the paths. `keep`: descriptors that `ask` uses, at most two. A file that cannot be asked
+/// about, or not before the deadline, counts as hanging.
 pub(crate) fn each(
     mut paths: Vec<CString>,
     keep: &[RawFd],
@@ -58,7 +58,7 @@ pub(crate) fn each(
     let mut answers = Vec::with_capacity(total);
     while answers.len() < total && (answers.is_empty() || Instant::now() < deadline) {
         let Ok(found) = ask_until_it_hangs(paths.clone(), keep, deadline, ask) else { break };
-        // Behind the one that it hangs at.
+        // Continue after the path at which it hangs.
         paths = paths.split_off((found.len() + 1).min(paths.len()));
         answers.extend(found);
         if answers.len() < total {
@@ -69,13 +69,13 @@ pub(crate) fn each(
     answers
 }
 
-/// What a child has found out so far.
+/// The answers that a child has found so far.
 struct Progress {
     count: AtomicUsize,
     answers: Vec<AtomicU64>,
 }
 
-/// The answers for the first of the paths: for all, if it did not hang.
+/// The answers for the paths up to the first that hangs, or for all.
 fn ask_until_it_hangs(
     paths: Vec<CString>,
     keep: &[RawFd],
@@ -89,7 +89,7 @@ fn ask_until_it_hangs(
     let work = move || {
         for (path, answer) in paths.iter().zip(&progress.answers) {
             answer.store(ask(path).unwrap_or(NO_ANSWER), Ordering::Relaxed);
-            // Whoever sees the count sees the answers.
+            // Release: a reader that sees the new count also sees the answer.
             progress.count.fetch_add(1, Ordering::Release);
         }
         Ok(())

@@ -51,7 +51,7 @@ pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, deadline: Instant) -
     attach_with(mount, place, MoveMountFlags::empty(), deadline)
 }
 
-/// The same, below the mount of which `top` is the root (Linux 6.5). The lock is that of the directory below both.
+/// The same, below the mount whose root is `top` (Linux 6.5). The lock is that of the directory below both.
 pub fn attach_beneath(mount: BorrowedFd<'_>, top: BorrowedFd<'_>, deadline: Instant) -> Bounded<()> {
     attach_with(mount, top, MoveMountFlags::MOVE_MOUNT_BENEATH, deadline)
 }
@@ -60,8 +60,8 @@ fn attach_with(mount: BorrowedFd<'_>, place: BorrowedFd<'_>, more: MoveMountFlag
     run(|| format!("move_mount({more:?})"), &[mount.as_raw_fd(), place.as_raw_fd()], deadline, attachment(mount, place, more))
 }
 
-/// Begins to attach a mount to the root of a mount whose server does not answer. It is attached when whoever waits for that
-/// server has released the directory's lock, also if nobody waits for this call any more: nothing ends it.
+/// Begins to attach a mount to the root of a mount whose server does not answer. It is attached when the
+/// process that waits for that server releases the directory's lock, even if no caller waits for this call any more: nothing ends it.
 pub fn begin_to_attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> Result<Pending<()>> {
     let descriptors = [mount.as_raw_fd(), place.as_raw_fd()];
     send(Descriptors::Only(&descriptors), attachment(mount, place, MoveMountFlags::empty()))

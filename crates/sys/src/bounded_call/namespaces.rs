@@ -1,8 +1,7 @@
 //! The mount namespaces of all processes, for kernels without a list of them (before 6.12). Nothing in, descriptors out.
 //!
-//! A process that hangs in execve(2) makes whoever opens its /proc/PID/ns/mnt wait for it ([`super::processes`]). So a
-//! child process ([`crate::bounded_call`]) opens them, one after the other, and when it hangs, another one goes on behind
-//! that process.
+//! Opening /proc/PID/ns/mnt of a process that hangs in execve(2) blocks ([`super::processes`]). So a child process
+//! ([`crate::bounded_call`]) opens them, one after the other, and when it hangs, another child continues with the next process.
 
 use std::ffi::CString;
 use std::mem::ManuallyDrop;
@@ -20,7 +19,7 @@ use crate::bounded_call::run::{Descriptors, send};
 use crate::error::{Result, call};
 use crate::process_scan::{self, ProcessScan};
 
-/// No process needs that long to be looked at, unless it hangs.
+/// Opening takes longer than this only if the process hangs.
 const FOR_ONE: Duration = Duration::from_millis(500);
 
 /// Each namespace once, with its inode. Those of processes that hang are missing, unless another process is in them, too.
@@ -28,7 +27,7 @@ pub fn mounts_of_processes(deadline: Instant) -> Result<Vec<(u64, OwnedFd)>> {
     open_each(ProcessScan::start().map(|pid| process_scan::file(pid, "ns/mnt")).collect(), deadline)
 }
 
-/// The same for all threads, each of which can be in another one.
+/// The same for all threads, each of which can be in another namespace.
 pub fn mounts_of_threads(deadline: Instant) -> Result<Vec<(u64, OwnedFd)>> {
     let threads = |pid: Pid| std::fs::read_dir(process_scan::directory(pid).join("task")).into_iter().flatten().flatten();
     let paths = ProcessScan::start().flat_map(threads).filter_map(|thread| crate::c_string(thread.path().join("ns/mnt")).ok());
@@ -45,7 +44,7 @@ fn open_each(mut paths: Vec<CString>, deadline: Instant) -> Result<Vec<(u64, Own
                 found.push((inode, namespace));
             }
         }
-        // Behind the one that it hangs at.
+        // Continue after the path at which it hangs.
         paths = paths.split_off((looked_at + 1).min(paths.len()));
     }
     Ok(found)

@@ -1,17 +1,17 @@
-//! What /proc says of processes that may hang in execve(2). Pids in, answers out.
+//! Attributes of processes that may hang in execve(2), from /proc. Pids in, answers out.
 //!
-//! execve closes the descriptors that are to be closed, and maps the new program, under a lock (`exec_update_lock`). A close
-//! asks the file's filesystem: a server that does not answer keeps the lock locked. Whoever then reads of that process what
-//! needs the right to inspect it, waits for the server, too, root included. Seen on 6.18:
+//! execve closes the close-on-exec descriptors, and maps the new program, under a lock (`exec_update_lock`). Closing a file calls its
+//! filesystem: if its server does not answer, the lock stays locked. Every process that then reads attributes that require the right to inspect
+//! the process waits for the server, too, root included. Observed on 6.18:
 //!
-//! | these wait | these do not |
+//! | reading these waits | reading these does not |
 //! |---|---|
 //! | stat, environ, maps, auxv, mem, io, stack, syscall, wchan, personality | status, statm, comm, cgroup, mountinfo, limits, uid_map |
-//! | the links exe, cwd, root, ns/*, fd/*, however they are looked at | the directories fd and task, task/*/children |
+//! | the links exe, cwd, root, ns/*, fd/*, however they are read | the directories fd and task, task/*/children |
 //! | pidfd_getfd(2), setns(2) and the ioctls of a pidfd that give namespaces | pidfd_open(2), pidfd_send_signal(2), poll(2) and fstat(2) of a pidfd |
 //!
-//! cmdline does not wait for this lock, but it reads memory of the process's choice, which can be a mapped file. So what is on
-//! the left is asked of a process of somebody else's only here or by another bounded call.
+//! cmdline does not wait for this lock, but it reads memory of the process's choice, which can be a mapped file. So
+//! the left column of a process that may be another user's is read only here or by another bounded call.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -80,8 +80,8 @@ fn inode(path: &CStr) -> rustix::io::Result<(u64, u64)> {
     Ok((rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
 }
 
-/// What a process has open under the name of the FUSE device: the same open file, as a descriptor of ours. It may be another
-/// one, as the process may have opened it under that number meanwhile. ENOENT: it has none.
+/// A copy of the descriptor under which a process has the FUSE device open. It may be another file, because the process may have opened
+/// one under that number meanwhile. ENOENT: it has none.
 pub fn fuse_device_of(pid: Pid, deadline: Instant) -> Bounded<OwnedFd> {
     let text = move || format!("pidfd_getfd(/dev/fuse of {})", pid.as_raw_nonzero());
     let prepare = || {

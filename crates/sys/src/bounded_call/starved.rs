@@ -1,23 +1,23 @@
-//! Tells a child that waits for a processor from one that waits in its call. A child past its deadline in, whether it
-//! has ended after all out.
+//! Tells a child that waits for a processor from one that waits in its call. In: a child past its deadline.
+//! Out: whether it has ended after all.
 //!
-//! On a machine with more to do than it can, a child may not even have run by its deadline. That says nothing about the
-//! filesystem that it was to ask, and whoever took it for a dead server would give up a mount that is well.
+//! On an overloaded machine, a child may not even have run by its deadline. That says nothing about the filesystem that it
+//! was to call. A caller that took this for a dead server would give up a healthy mount.
 
 use std::time::{Duration, Instant};
 
 use crate::process::Child;
 use crate::process_scan;
 
-/// How far apart two looks are that have to agree. Longer than a busy machine's processors take to serve everybody once:
-/// a lock may be held by a process that waits for its turn, too.
+/// The interval between two checks that have to agree. Longer than a busy machine's scheduler takes to run every process
+/// once: the child may wait for a lock whose holder waits for a processor, too.
 const BETWEEN: Duration = Duration::from_millis(100);
 /// The same for a child that is known to have made no progress for longer than that.
 const BETWEEN_SHORT: Duration = Duration::from_millis(10);
 /// The wait for a processor has a deadline, too.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Waits for a child past its deadline as long as that gets no processor, or runs. False as soon as it is blocked.
+/// Waits for a child past its deadline as long as it is runnable or running. False as soon as it is blocked.
 pub(crate) fn ends_once_it_runs(child: &Child) -> bool {
     let end = Instant::now() + LONGEST;
     let mut before = look(child);
@@ -34,7 +34,7 @@ pub(crate) fn ends_once_it_runs(child: &Child) -> bool {
     child.ends_by(Instant::now())
 }
 
-/// Whether a child waits for something else than a processor, and does so for a while. For callers that have waited before.
+/// Whether a child has been waiting for a while, and not for a processor. For callers that have waited before.
 pub(crate) fn is_blocked(child: &Child) -> bool {
     let before = look(child);
     !child.ends_by(Instant::now() + BETWEEN_SHORT) && look(child).is_none_or(|now| !now.is_runnable && Some(now) == before)
@@ -44,7 +44,7 @@ pub(crate) fn is_blocked(child: &Child) -> bool {
 struct Look {
     /// Running, or waiting for a processor.
     is_runnable: bool,
-    /// The kernel's counts of how often it gave the processor away: unchanged means that it has not run since.
+    /// The kernel's counts of its context switches: unchanged means that it has not run since.
     switches: Vec<String>,
 }
 
