@@ -36,7 +36,7 @@ fn on_the_wire(bytes: &[u8]) {
         let runtime = runtime.get_or_init(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
         runtime.block_on(async {
             let (mut caller, plugin) = tokio::io::duplex(64 << 10);
-            // The caller hangs up its half, so nobody waits for more.
+            // The caller closes its half, so no further data is awaited.
             let ask = async {
                 caller.write_all(bytes).await.expect("it fits");
                 let _ = caller.shutdown().await;

@@ -1,4 +1,4 @@
-//! /proc/self/mountinfo: names in it are anybody's, and each line must come back as it was, next to lines of any other kind.
+//! /proc/self/mountinfo: any user can choose names in it, and each line must come back unchanged, next to lines of any other kind.
 
 #![no_main]
 

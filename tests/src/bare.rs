@@ -1,5 +1,5 @@
-//! A host that has nothing: a root filesystem with our binary, /proc, /etc/resolv.conf and one directory that can be written to. No shell, no
-//! libc but what a binary that is not static needs, no device but /dev/null, no certificates, no package manager.
+//! A bare host: a root filesystem with only our binary, /proc, /etc/resolv.conf and one writable directory. No shell, no libc (except the
+//! libraries that a non-static binary needs), no device except /dev/null, no certificates, no package manager.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::isolation::{enter_root, mount_tmpfs};
 use crate::{Host, client, command};
 
-/// Where its image store and its records go.
+/// The directory of its image store and its records.
 pub const DATA: &str = "/data";
 pub const BINARY: &str = "/shorefast";
-/// Where the archive of packages is seen, which stands for Debian's.
+/// Where the package archive that stands for Debian's is visible.
 pub const ARCHIVE: &str = "/archive";
 
-/// From now on, the calling thread and what it starts are on such a host.
+/// From now on, the calling thread and the processes that it starts are on such a host.
 pub fn enter(host: &Host) {
     let root = host.directory("bare");
     mount_tmpfs(&root);
@@ -36,7 +36,7 @@ pub fn enter(host: &Host) {
     host.settle();
 }
 
-/// What ldd lists. Nothing for a static binary.
+/// The libraries that ldd lists; none for a static binary.
 fn libraries(binary: &Path) -> Vec<PathBuf> {
     let mut ldd = std::process::Command::new("ldd");
     ldd.arg(binary);

@@ -7,7 +7,7 @@ use crate::processes::Process;
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// A limit as the kernel has it, from the file of whichever version holds the controller.
+/// A limit that the kernel enforces, from the file of the version that has the controller.
 pub fn limit(process: &Process, controller: &str, v1_file: &str, v2_file: &str) -> Option<String> {
     let membership = fs::read_to_string(process.file("cgroup")).ok()?;
     let path_in = |wanted: &dyn Fn(&str) -> bool| {
@@ -54,7 +54,7 @@ impl Drop for Frozen {
     }
 }
 
-/// The hierarchy that freezes, and how it is told to.
+/// The hierarchy with the freezer, and how to freeze with it.
 fn freezer() -> (PathBuf, &'static str, &'static str) {
     let first = Path::new(ROOT).join("freezer");
     if first.is_dir() { (first, "freezer.state", "FROZEN") } else { (PathBuf::from(ROOT), "cgroup.freeze", "1") }
@@ -75,7 +75,7 @@ impl Group {
         for hierarchy in hierarchies() {
             let directory = hierarchy.join(&name);
             fs::create_dir(&directory).unwrap_or_else(|error| panic!("cannot make {}: {error}", directory.display()));
-            // Version 1 of cpuset lets nobody in before it is told where to run.
+            // A cpuset of version 1 admits no process before its CPUs and memory nodes are set.
             for file in ["cpuset.cpus", "cpuset.mems"] {
                 let above = fs::read_to_string(hierarchy.join(file)).unwrap_or_default();
                 if !above.trim().is_empty() && directory.join("cgroup.clone_children").exists() {
@@ -87,15 +87,15 @@ impl Group {
         Self { name, directories }
     }
 
-    /// The words that run a program in the group.
+    /// The command prefix that runs a program in the group.
     pub fn run(&self) -> Vec<String> {
         let enter = |directory: &PathBuf| format!("echo $$ > {}/cgroup.procs", directory.display());
         let script = self.directories.iter().map(enter).chain(["exec \"$@\"".to_owned()]).collect::<Vec<_>>().join(" && ");
         ["sh", "-c", &script, "sh"].map(str::to_owned).into()
     }
 
-    /// In this mount namespace, the group is the root of every hierarchy of version 1: what is made there is below it, and what others on
-    /// this machine make is not to be seen. Not of version 2, where a group that hands down controllers can hold no process.
+    /// In this mount namespace, the group is the root of every hierarchy of version 1: new groups are created below it, and those of other
+    /// programs on this machine are invisible. Not for version 2, where a group that enables controllers for its children can hold no process.
     pub fn as_root(&self) -> AsRoot {
         let first_version = self.directories.iter().filter(|directory| directory.join("cgroup.clone_children").exists());
         let pairs = first_version.filter_map(|directory| Some((directory, directory.parent()?.to_owned())));
@@ -111,7 +111,7 @@ impl Group {
         membership.lines().any(|line| line.ends_with(&format!("/{}", self.name)))
     }
 
-    /// As systemd ends a service: whatever is in the group dies.
+    /// As systemd ends a service: every process in the group is killed.
     pub fn kill_all(&self) {
         for directory in &self.directories {
             for pid in fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default().lines() {
@@ -121,7 +121,7 @@ impl Group {
     }
 }
 
-/// Dropped: the whole of each hierarchy is seen again.
+/// Dropped: each whole hierarchy is visible again.
 #[derive(Debug)]
 pub struct AsRoot {
     hierarchies: Vec<PathBuf>,

@@ -28,7 +28,7 @@ pub type Answer<Out> = Result<Out, Refused>;
 impl Channel {
     pub fn open(socket: &Path) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        // Through its directory: its path may be longer than an address.
+        // Opened through its directory: its path may be longer than a socket address allows.
         let directory = File::open(socket.parent().expect("a directory")).expect("the socket's directory");
         let short = format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), socket.file_name().expect("a name").display());
         let requests = runtime.block_on(async {
@@ -68,7 +68,7 @@ impl Channel {
         self.runtime.block_on(call).expect("the exchange does not panic")
     }
 
-    /// Lets calls under way go on.
+    /// Calls in progress continue.
     pub fn pass_time(&self, time: Duration) {
         self.runtime.block_on(async { tokio::time::sleep(time).await });
     }

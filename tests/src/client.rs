@@ -16,7 +16,7 @@ pub fn images() -> PathBuf {
     cache().join("images")
 }
 
-/// An image store that all tests share: what one built, the others have.
+/// An image store that all tests share: an image that one test builds is there for the others.
 pub fn store() -> PathBuf {
     cache().join("store")
 }
@@ -26,17 +26,17 @@ pub fn current_packages() -> PathBuf {
     cache().join("debian-trixie")
 }
 
-/// A small one with packages for another kind of machine besides.
+/// A small archive that also has packages for another architecture.
 pub fn packages_of_two_architectures() -> PathBuf {
     cache().join("debian-two")
 }
 
-/// The same with what else the catalogue names, and with what makes filesystems and serves files for its tests.
+/// The same with the other packages that the catalogue names, and with tools that its tests need to make filesystems and to serve files.
 pub fn catalogue_packages() -> PathBuf {
     cache().join("debian-catalogue")
 }
 
-/// The same of the release before, which can be named.
+/// The same for the previous release, which can be named.
 pub fn packages() -> PathBuf {
     cache().join("debian")
 }
@@ -96,7 +96,7 @@ impl Client {
     }
 }
 
-/// A type `script` of the host's configuration, whose source is no path of the host, as most are.
+/// A type `script` in the host's configuration, whose source is not a path of the host, as for most types.
 pub fn define_script(host: &Host, script: &str, more_keys: &str) {
     let script = toml::Value::String(script.to_owned());
     let image = Client::named("tmpfs").image_directory();
@@ -142,7 +142,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Sandboxed from a directory, which is what most tests want.
+    /// Sandboxed from a directory, which most tests use.
     #[track_caller]
     pub fn sandboxed(&self, host: &Host) -> Ran {
         self.mount(host, Way::Directory)
@@ -175,7 +175,7 @@ impl<'a> Request<'a> {
         words
     }
 
-    /// As a user says it who knows nothing but the type.
+    /// As a user calls it who knows only the type.
     fn catalogue_arguments(&self, more: &[&str]) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["--root".into(), store().into(), "mount".into(), "-t".into(), self.fstype.into()];
         if !self.options.is_empty() {
@@ -186,7 +186,7 @@ impl<'a> Request<'a> {
         words
     }
 
-    /// What the definition says, done by root on the machine itself.
+    /// The definition's command, run by root on the machine itself.
     fn mount_natively(&self) -> Ran {
         let text = fs::read_to_string(&self.client.definition).expect("a client definition can be read");
         let definition: Definition = toml::from_str(&text).expect("a client definition is valid");
@@ -216,7 +216,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What the oracle needs to know of a definition.
+/// The part of a definition that the oracle needs.
 #[derive(Deserialize)]
 struct Definition {
     #[serde(default = "default_command")]

@@ -24,7 +24,7 @@ const RUN: &str = "/run/shorefast";
 pub enum Root {
     /// Mounts stay where they are made.
     Private,
-    /// As systemd sets it up: mounts propagate to everybody who listens.
+    /// As systemd sets it up: mounts propagate to all peers and slaves.
     Shared,
 }
 
@@ -36,7 +36,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// None: it said why the test is skipped.
+    /// None: the reason for skipping the test was printed.
     pub fn new() -> Option<Self> {
         Self::with_root(Root::Private)
     }
@@ -58,7 +58,7 @@ impl Host {
         for directory in ["/run", HOME, "/var/lib"] {
             mount_tmpfs(directory);
         }
-        // Not /var/lib: overlays may be stacked only twice, a guest's root is one, and images there go below another.
+        // Not /var/lib: overlays can be stacked only twice, a guest's root is one, and images there are below another.
         for directory in ["/etc", "/var/log", "/var/cache"] {
             mount_overlay(directory, &Path::new("/run/.changes").join(directory.trim_start_matches('/')));
         }
@@ -66,30 +66,30 @@ impl Host {
         Some(Self { before: RefCell::new(Before::now()), binary, _isolation: isolation })
     }
 
-    /// From now on, what the test mounts and unmounts is not seen by the servers that it has started.
+    /// From now on, the servers that the test has started do not see its mounts and unmounts.
     pub fn leave_servers_behind(&self) {
         leave_mount_namespace();
         self.settle();
     }
 
-    /// From now on, what is there belongs to the scenery: servers, and mounts that the test itself made.
+    /// From now on, all that exists counts as set-up: servers, and mounts that the test itself made.
     pub fn settle(&self) {
         self.before.replace(Before::now());
     }
 
-    /// Of a filesystem that the kernel served a record is left, which the next call of ours removes: any call, so this one is only a look.
+    /// A filesystem that the kernel served leaves a record, which the next call of shorefast removes. Any call does, so this one only looks.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
         self.list();
         self.before.borrow().assert_nothing_left(Path::new(RUN));
     }
 
-    /// The same for who wants to go on: what there is, after it had time to go.
+    /// The same without a panic: returns what is left, after there was time to clean up.
     pub fn what_is_left(&self) -> Option<String> {
         self.before.borrow().what_is_left(Path::new(RUN))
     }
 
-    /// The same; `step` is done before each look, as long as something is left.
+    /// The same; `step` runs before each check, as long as something is left.
     pub fn what_is_left_after(&self, step: impl FnMut()) -> Option<String> {
         self.before.borrow().what_is_left_after(Path::new(RUN), step)
     }
@@ -105,7 +105,7 @@ impl Host {
         path
     }
 
-    /// Mounts that are just there, each a filesystem of its own, as a host with many containers has them.
+    /// Unused mounts, each with a filesystem of its own, as on a host with many containers.
     pub fn gather_crowd(&self, below: impl AsRef<Path>, mounts: usize) {
         for number in 0..mounts {
             let point = below.as_ref().join(number.to_string());
@@ -120,7 +120,7 @@ impl Host {
         path
     }
 
-    /// Lets images be made from the local archive of packages: a test has no way to the one outside.
+    /// Configures the local package archive as the source of images: a test cannot reach the public one.
     pub fn offer_packages(&self) {
         self.offer_packages_of(&crate::client::current_packages());
     }
@@ -143,7 +143,7 @@ impl Host {
         file
     }
 
-    /// A directory of the machine, from now on with this test's own changes.
+    /// Overlays a directory of the machine: from now on, changes are visible to this test only.
     pub fn make_writable(&self, directory: &str) {
         mount_overlay(directory, &Path::new("/run/.changes").join(directory.trim_start_matches('/')));
         self.settle();
@@ -208,7 +208,7 @@ impl Host {
 }
 
 impl Drop for Host {
-    /// A failed test leaves servers and clients behind; only what is on this test's own network is ended.
+    /// A failed test leaves servers and clients behind; only processes on this test's own network are ended.
     fn drop(&mut self) {
         processes::on_this_network().iter().for_each(|process| process.signal(Signal::KILL));
     }

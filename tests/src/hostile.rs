@@ -1,4 +1,4 @@
-//! The client of tests/hostile: a program of its own, linked statically, so that it runs from an image that holds nothing else.
+//! The client of tests/hostile: a separate program, linked statically, so that it runs from an image that holds nothing else.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -38,7 +38,7 @@ fn newest(directory: &Path) -> SystemTime {
     files_below(directory).iter().filter_map(|path| fs::metadata(path).ok()?.modified().ok()).max().unwrap_or(UNIX_EPOCH)
 }
 
-/// Everything below that is no directory.
+/// Everything below it except directories.
 pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() && !path.is_symlink() { files_below(&path) } else { vec![path] }).collect()

@@ -24,7 +24,7 @@ impl Isolation {
         let open = |path| File::open(path).expect("every thread can open its own namespaces");
         let isolation = Self { old_mounts: open("/proc/thread-self/ns/mnt"), old_network: open("/proc/thread-self/ns/net") };
         leave_shared_namespaces();
-        // Nothing we mount may reach the machine, also where its / is shared.
+        // No mount of a test may reach the machine, even if its / is shared.
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).expect("cannot make / private");
         isolation
     }
@@ -32,7 +32,7 @@ impl Isolation {
 
 impl Drop for Isolation {
     fn drop(&mut self) {
-        // The kernel refuses while a thread that we started is not quite gone, also after it was joined. If one hangs, the test
+        // The kernel refuses while a thread that we started is not completely gone, even after it was joined. If one hangs, the test
         // has failed; a panic here would hide why.
         let returned = wait::within(RETURN_WITHIN, || {
             move_into_link_name_space(self.old_mounts.as_fd(), Some(LinkNameSpaceType::Mount)).ok()?;
@@ -44,12 +44,12 @@ impl Drop for Isolation {
     }
 }
 
-/// A copy of the mount table for this thread and what it starts from now on. What runs already keeps the old one.
+/// A copy of the mount table for this thread and the processes that it starts from now on. Running processes keep the old one.
 pub(crate) fn leave_mount_namespace() {
     leave(UnshareFlags::NEWNS);
 }
 
-/// What is mounted at `root` becomes this thread's whole file tree.
+/// The mount at `root` becomes this thread's whole file tree.
 pub(crate) fn enter_root(root: &Path) {
     leave_mount_namespace();
     rustix::process::chdir(root).expect("a new root can be entered");

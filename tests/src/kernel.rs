@@ -1,4 +1,4 @@
-//! What the running kernel can do, where tests expect different outcomes.
+//! Features of the running kernel on which the expected outcome of tests depends.
 
 use std::fs;
 

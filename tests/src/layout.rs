@@ -1,4 +1,4 @@
-//! Images to push and to import, made by umoci: every step is a layer, as in anybody's image.
+//! Images to push and to import, made by umoci: every step is a layer, as in ordinary images.
 
 use std::fs;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ impl Layout {
     }
 }
 
-/// What does not compress: a layer of it is as large as it says.
+/// Data that does not compress: a layer of it is as large as its content.
 pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {

@@ -9,7 +9,7 @@ use crate::mountinfo::{self, Mount};
 use crate::processes::{self, Process};
 use crate::{cgroups, wait};
 
-/// Cleaning up after a plain `umount` happens beside it, so it may take a moment; in a guest on a busy machine, many.
+/// Cleaning up after a plain `umount` runs concurrently, so it may take a moment, and much longer in a guest on a busy machine.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -34,9 +34,9 @@ impl Before {
         self.what_is_left_after(run_directory, || {})
     }
 
-    /// `step` is done before each look.
+    /// `step` runs before each check.
     pub(crate) fn what_is_left_after(&self, run_directory: &Path, mut step: impl FnMut()) -> Option<String> {
-        // Once all was gone, it is gone: what other tests do at the same moment may look like a leftover for an instant.
+        // Once everything was gone, this check has passed: actions of other tests can look like a leftover for an instant.
         let mut left = self.leftovers(run_directory);
         wait::within(GONE_WITHIN, || {
             step();
@@ -80,12 +80,12 @@ impl fmt::Display for Leftovers {
     }
 }
 
-/// A lock file is no record of anything: it may stay, as in every program that locks.
+/// A lock file records nothing: it may stay, as in other programs that use lock files.
 fn collect_files(directory: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.filter_map(Result::ok) {
         if entry.path().ends_with("shorefast/past") {
-            // What became of mounts that are gone is told on purpose.
+            // The history of ended mounts is kept on purpose.
         } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             collect_files(&entry.path(), files);
         } else if !entry.file_name().as_encoded_bytes().ends_with(b"lock") {

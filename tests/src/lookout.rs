@@ -1,4 +1,4 @@
-//! Looks at all that any user of the machine can read of processes, all the time, for words that must not be there.
+//! Continuously reads everything that any user of the machine can read about processes, and searches it for words that must not be there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Until it is asked what it saw.
+/// Runs until it is asked for its findings.
 #[derive(Debug)]
 pub struct Lookout {
     stop: Arc<AtomicBool>,
@@ -14,7 +14,7 @@ pub struct Lookout {
     thread: JoinHandle<BTreeSet<String>>,
 }
 
-/// A lookout that slept has seen nothing.
+/// A lookout that did not run has seen nothing.
 const ROUNDS: u32 = 3;
 
 impl Lookout {
@@ -33,7 +33,7 @@ impl Lookout {
         Self { stop, thread: std::thread::spawn(look) }
     }
 
-    /// It has looked at everybody since it was started, more than once.
+    /// It has checked every process more than once since it was started.
     pub fn finish(self) -> BTreeSet<String> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("a lookout does not panic")
@@ -67,7 +67,7 @@ mod tests {
         commands[1].env("WORD", &word).arg("60");
         for (mut command, file) in commands.into_iter().zip(["cmdline", "environ"]) {
             let mut child = command.spawn().expect("sleep can be started");
-            // The kernel lets us go on before it has laid out the arguments.
+            // The kernel lets us continue before the arguments are in place.
             let line = format!("/proc/{}/cmdline", child.id());
             crate::wait::until("a program has its arguments", || fs::read(&line).ok().filter(|line| !line.is_empty()));
             let [seen, not_seen] = [None, Some(child.id())].map(|except| Lookout::start(&word, except).finish());

@@ -1,11 +1,11 @@
-//! /proc: which processes are there, and what they may do.
+//! /proc: which processes exist, and their rights.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Shorefast gives sandboxed processes user ids from here on, with and without a user namespace; nobody else has such ids.
+/// Shorefast gives sandboxed processes user ids from here on, with and without a user namespace; no other process has such ids.
 const FIRST_SANDBOX_UID: u32 = 2_000_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,7 +30,7 @@ impl Process {
         uids.split_whitespace().any(|uid| uid.parse().is_ok_and(|uid: u32| uid >= FIRST_SANDBOX_UID))
     }
 
-    /// For messages: what it is, as far as it can still be seen.
+    /// For messages: a description of the process, as far as it can still be read.
     pub fn describe(&self) -> String {
         let words = fs::read(self.file("cmdline")).unwrap_or_default();
         let words = String::from_utf8_lossy(&words).replace('\0', " ");
@@ -38,7 +38,7 @@ impl Process {
         format!("{} {} [{}] uid {} state {}", self.pid, words.trim(), status("Name"), status("Uid"), status("State"))
     }
 
-    /// Signals to a process that has just ended are no mistake.
+    /// Signalling a process that has just ended is no error.
     pub fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.pid.cast_signed()) {
             let _ = kill_process(pid, signal);
@@ -46,8 +46,8 @@ impl Process {
     }
 }
 
-/// Every process in the network namespace of the calling thread, this one left out. A test has a network of its own, so these are
-/// the processes that the test has caused: servers, clients, and whatever should not be there.
+/// Every process in the network namespace of the calling thread, except this one. A test has a network of its own, so these are
+/// the processes that the test has caused: servers, clients, and leftovers.
 pub fn on_this_network() -> Vec<Process> {
     let network = fs::read_link("/proc/thread-self/ns/net").expect("every thread can read its own namespaces");
     all()

@@ -1,4 +1,4 @@
-//! What a host has only so much of, as far as the processes of one test use it.
+//! Limited resources of a host, as far as the processes of one test use them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,18 +9,18 @@ use crate::processes::{self, Process};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resources {
     pub processes: usize,
-    /// Numbers in the tables of these processes: no less than what counts towards fs.file-max.
+    /// Entries in the descriptor tables of these processes: at least as many as count towards fs.file-max.
     pub open_files: usize,
     pub inotify_instances: usize,
     pub inotify_watches: usize,
     pub user_namespaces: usize,
     pub mount_namespaces: usize,
-    /// Of root, on the whole machine.
+    /// Those of root, on the whole machine.
     pub keys: usize,
 }
 
 impl Resources {
-    /// Of every process on the calling thread's network; see [`processes::on_this_network`].
+    /// Those of every process on the calling thread's network; see [`processes::on_this_network`].
     pub fn now() -> Self {
         Self::of(&processes::on_this_network())
     }

@@ -1,5 +1,5 @@
 //! The container runtimes of Debian, each started for one test, with containers that have no privilege, no /dev/fuse and no
-//! shared mount. The test's /run, /etc and /var are its own, so each runtime is where it always is.
+//! shared mount. The test has its own /run, /etc and /var, so each runtime is at its usual place.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct Runtime {
     pub kind: Kind,
     names: std::cell::RefCell<Vec<String>>,
     server: Option<Server>,
-    /// Where Podman's containers have their files from.
+    /// Where the files of Podman's containers come from.
     files: [&'static str; 2],
 }
 
@@ -30,7 +30,7 @@ pub struct Runtime {
 const DIRECTORY: [&str; 2] = ["--rootfs", "/srv/rootfs"];
 const IMAGE: [&str; 2] = ["--pull=never", "clients"];
 
-/// What every container does until it is stopped: nothing, and it does not reap what is left to it.
+/// Every container does nothing until it is stopped, and does not reap orphans.
 const IDLE: [&str; 2] = ["/bin/sleep", "1000"];
 
 impl Runtime {
@@ -48,7 +48,7 @@ impl Runtime {
                 Some("/run/docker.sock"),
             ),
             Kind::Containerd => {
-                // The part for Kubernetes takes seconds to start, and is not asked.
+                // The Kubernetes plug-in takes seconds to start, and is not used.
                 fs::create_dir_all("/etc/containerd").expect("a writable /etc");
                 fs::write("/etc/containerd/config.toml", "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n")
                     .expect("a writable /etc");
@@ -87,7 +87,7 @@ impl Runtime {
                 (command::finish(import).code == Some(0)).then_some(())
             }),
             Kind::Podman | Kind::Containerd => {
-                // These can do without an image of their own. A container's files are its own; the directory is shared by all tests.
+                // These need no image of their own. Each container has its own files; the directory is shared by all tests.
                 let (root, changes, work) = (host.directory("rootfs"), host.directory("changes"), host.directory("work"));
                 let image = Client::named("bindfs").image_directory();
                 let options = format!("lowerdir={},upperdir={},workdir={}", image.display(), changes.display(), work.display());
@@ -151,8 +151,8 @@ impl Runtime {
             Kind::Podman => {
                 let id = command::run(&["podman", "inspect", "--format={{.Id}}", name]).stdout;
                 command::run(&["podman", "rm", "--force", "--time=0", name]);
-                // A container's end starts a podman of its own, which mounts its storage while it cleans up, beside whatever comes next.
-                // Both that and what stands above the container say its id; other containers go on.
+                // The end of a container starts another podman, which mounts its storage while it cleans up, concurrently with the next
+                // steps. That process and the container's parent have its id on their command lines; other containers continue.
                 let is_its = |process: &Process| {
                     let is_podmans = matches!(process.status("Name").as_deref(), Some("podman" | "conmon"));
                     is_podmans && String::from_utf8_lossy(&fs::read(process.file("cmdline")).unwrap_or_default()).contains(id.trim())
@@ -163,7 +163,7 @@ impl Runtime {
         }
     }
 
-    /// Ends the runtime itself; its containers go on.
+    /// Ends the runtime itself; its containers continue.
     pub fn end(&mut self) {
         self.server = None;
     }
@@ -172,7 +172,7 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         for name in self.names.borrow().iter() {
-            // A failed test may have left it in any state; what is not there needs no end.
+            // A failed test may have left it in any state; missing parts need not be ended.
             let words: &[&str] = match self.kind {
                 Kind::Docker => &["docker", "rm", "--force", name],
                 Kind::Podman => &["podman", "rm", "--force", "--time=0", name],

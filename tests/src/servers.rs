@@ -51,7 +51,7 @@ impl Server {
     fn start_with(host: &Host, name: &str, words: &[&str], adjust: impl FnOnce(&mut Command)) -> Self {
         let log = host.path(format!("{name}.log"));
         let output = File::create(&log).expect("cannot create a log file");
-        // Also a test that is killed takes its servers along: the kernel does it, when the test's thread ends.
+        // The servers of a killed test end, too: the kernel kills them when the test's thread ends.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).args(words);
         command.stderr(output.try_clone().expect("a file can be cloned")).stdout(output);
@@ -73,7 +73,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself: then there is nothing to end.
+        // It may have ended by itself.
         drop(self.child.kill());
         drop(self.child.wait());
     }

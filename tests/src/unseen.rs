@@ -1,4 +1,4 @@
-//! A mount whose secret nobody sees: not among all processes of the machine while it is made, and not in what is shown of it.
+//! Checks that a mount's secret is invisible: in all processes of the machine while the mount is made, and in all that Shorefast shows of it.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::{Host, mountinfo};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnCommandLine {
     Clean,
-    /// The caller put it there. What becomes of it is another test's.
+    /// The caller put it there. Its removal is covered by another test.
     HasIt,
 }
 
-/// Mounts while somebody looks at every process, looks at all that is shown.
+/// Mounts while every process is watched, then searches all that is shown.
 pub fn mounts_unseen(host: &Host, secret: &str, own_command_line: OwnCommandLine, target: &Path, start: impl FnOnce() -> Running) -> Ran {
     let running = start();
     let except = (own_command_line == OwnCommandLine::HasIt).then(|| running.pid());

@@ -1,7 +1,7 @@
 //! Loaded into a user-mode kernel, in front of its libc: all of a processor's registers, for a kernel that has no room for them.
 //!
 //! Such a kernel puts a process's registers back by ptrace, and the machine's kernel wants them whole. Before 7.0 they have room for 2,696
-//! bytes of them; with Intel's AMX there are 11,008. The rest belongs to tiles, which nobody has who did not ask for them, so zeroes are
+//! bytes of them; with Intel's AMX there are 11,008. The rest belongs to tiles, which only processes that asked for them have, so zeroes are
 //! right. Without this, the guest's first process dies.
 //!
 //! Compiled on its own by build.rs, without std: it runs in front of whatever libc the kernel is linked against.

@@ -1,7 +1,7 @@
 //! `cargo xtask chaos`: a storm of everything that callers, clients, administrators and the kernel do to mounts, with a seed, so that it
 //! can be had again. After each round the kernel is asked whether anything is left, and every answer that can be checked was checked.
 //!
-//! A round is one of two kinds: stories, at targets that nobody else uses, where each answer must be true (`story`); or a storm, at
+//! A round is one of two kinds: stories, at targets that no other process uses, where each answer must be true (`story`); or a storm, at
 //! targets that all share, with kills, stops and a broken run directory (`storm`), where only what holds at its end is known (`verdict`).
 
 mod call;

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     try_package: bool,
 }
 
-/// One architecture, as everybody calls it.
+/// One architecture, under all its names.
 #[derive(Clone, Copy)]
 pub(crate) struct Architecture {
     pub(crate) rust: &'static str,

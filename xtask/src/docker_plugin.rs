@@ -19,7 +19,7 @@ pub(crate) struct Args {
 
 const CONFIGURATION: &str = "deploy/docker-plugin/config.json";
 
-/// Where Docker mounts something, or the plugin keeps something: its root is read by nobody else.
+/// Where Docker mounts something, or the plugin keeps something: no other program reads its root.
 const DIRECTORIES: [&str; 7] = ["dev", "etc/shorefast", "proc", "run/docker/plugins", "sys", "tmp", "var/lib/shorefast/docker"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {

@@ -60,7 +60,7 @@ fn mount(host: &Host, binary: &Path, name: &'static str, target: &Path) -> Comma
 }
 
 /// Added to the linker's own script. First what these functions are called now; then, should another compiler or version have given
-/// them other names, whatever is called alike. A name that is nobody's does no harm.
+/// them other names, whatever is called alike. A name that no function has does no harm.
 fn script(hot: &InOrder) -> String {
     let mut all = hot.clone();
     hot.names.iter().for_each(|name| all.add(functions::pattern(name)));

@@ -67,7 +67,7 @@ fn prepare(args: &Args) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Ctrl-C ends the node, not its warden, who has to clean up then. The warden is the node's first process: pods that go to the host go
+/// Ctrl-C ends the node, not its warden, which has to clean up then. The warden is the node's first process: pods that go to the host go
 /// to the namespaces of that.
 fn ourselves(role: Role, args: &Args) -> Result<Command> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;

@@ -19,7 +19,8 @@ pub(crate) fn watch(mut command: Command) -> Result<ExitCode> {
     reap_until_the_end_of(Pid::from_child(&watched))
 }
 
-/// The same as pid 1 of its own, in the namespaces that the watched process makes for itself: who looks for the host finds those.
+/// The same as pid 1 of its own, in the namespaces that the watched process makes for itself: a program that enters the host's
+/// namespaces finds those.
 pub(crate) fn watch_as_init(mut command: Command) -> Result<ExitCode> {
     let watched = command.spawn().context("cannot start ourselves")?;
     let watched = Pid::from_child(&watched);

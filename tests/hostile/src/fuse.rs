@@ -22,10 +22,10 @@ pub(crate) enum Manners {
     OnlyInit,
     /// All that is needed to open `trap`; reads of it wait for ever.
     Trap,
-    /// The same as somebody else's filesystem, which a client is shown: to look up `below` waits for ever, and so does to list the
+    /// The same as another user's filesystem, which a client is shown: to look up `below` waits for ever, and so does to list the
     /// root, or to ask for the attributes of `stale`, which can be opened.
     Foreign,
-    /// All that is needed to open `trap`; who closes it waits for ever.
+    /// All that is needed to open `trap`; closing it waits for ever.
     NeverClosed,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn serve_as_foreign(target: &std::ffi::CStr) -> Answer {
     Ok(0)
 }
 
-/// For whoever may mount by himself.
+/// For a client that may mount by itself.
 pub(crate) fn mount_on_host(name: &std::ffi::CStr, target: &std::ffi::CStr) -> Answer<OwnedFd> {
     let device = open_device()?;
     let options = format!("{},allow_other", options(&device.as_raw_fd().to_string()));

@@ -1,4 +1,4 @@
-//! Processes that hang in execve(2): it closes a file of a filesystem whose server does not answer, and meanwhile nobody may look at
+//! Processes that hang in execve(2): it closes a file of a filesystem whose server does not answer, and meanwhile other processes cannot inspect
 //! them. `hostile hangs-in-execve DIRECTORY NAME...`, on the host: a process of each name. `hostile hangs TARGET`: a client that serves
 //! its mount, and has a process that hangs like that.
 

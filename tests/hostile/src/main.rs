@@ -115,7 +115,7 @@ fn attempt(rows: &[&Row], target: &OsStr) -> ExitCode {
     deliver(&sandbox, &results)
 }
 
-/// Whoever shows a client's words to a person may drop control characters, tabs among them.
+/// A program that displays a client's output may drop control characters, tabs among them.
 fn say(line: &str) {
     eprint!("{}", line.replace('\t', ": "));
 }
@@ -130,7 +130,7 @@ fn clean_up(sandbox: &Sandbox) {
 fn deliver(sandbox: &Sandbox, results: &str) -> ExitCode {
     let mounted = sandbox.new_mounts();
     if mounted.iter().any(|mount| mount.fstype.starts_with("fuse")) {
-        // Nobody may be serving it: the lines on stderr have to do.
+        // Perhaps no server serves it: the lines on stderr have to be enough.
         return ExitCode::SUCCESS;
     }
     if mounted.is_empty()

@@ -19,7 +19,7 @@ const ARGUMENTS: usize = 0x2000_0000;
 /// What both call their /dev/fuse.
 const DEVICE: c_int = 60;
 
-/// The filesystem type in the memory of the innocent: must never be seen by anybody.
+/// The filesystem type in the memory of the innocent: must never be used.
 const CANARY: &CStr = c"memory-of-a-stranger";
 
 /// In the sandbox: a child calls mount(2), and this process lives on when it is killed.
@@ -37,7 +37,7 @@ pub(crate) fn call(target: &OsStr) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// In the sandbox: the same with a filesystem that needs nobody to serve it; and this process ends as if its child had mounted.
+/// In the sandbox: the same with a filesystem that needs no server; and this process ends as if its child had mounted.
 pub(crate) fn lose_caller(target: &OsStr) -> ExitCode {
     let Ok(target) = CString::new(target.as_bytes()) else { return ExitCode::FAILURE };
     match sys::fork() {
@@ -50,8 +50,8 @@ pub(crate) fn lose_caller(target: &OsStr) -> ExitCode {
     }
 }
 
-/// On the host: an innocent process with the number `pid`. Says `ready`, waits for the end of its input, and ends with 0 if nobody
-/// has made its /dev/fuse that of a mount.
+/// On the host: an innocent process with the number `pid`. Says `ready`, waits for the end of its input, and ends with 0 if its
+/// /dev/fuse was not connected to a mount.
 pub(crate) fn stand_in(pid: &OsStr, fstype: &OsStr, target: &OsStr) -> ExitCode {
     let fstype = if fstype == "canary" { CANARY } else { c"fuse" };
     let wanted: pid_t = pid.to_str().and_then(|text| text.parse().ok()).unwrap_or(0);

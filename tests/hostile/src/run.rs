@@ -45,7 +45,7 @@ pub(crate) fn row(sandbox: &Sandbox, row: &Row) -> Verdict {
         Err(errno) => return Verdict::Crashed(format!("fork: {errno}")),
     };
     drop(writer);
-    // Both sides do it, so that it is done whoever is first.
+    // Both sides do it, so that it is done no matter which is first.
     let _ = sys::call(libc::SYS_setpgid, [child as usize, child as usize]);
     let verdict = listen(&mut reader, child, row.group);
     let _ = sys::kill(-child, libc::SIGKILL);

@@ -47,7 +47,7 @@ impl Sandbox {
         mount_table().into_iter().filter(|mount| !self.mounts.contains(&mount.id)).collect()
     }
 
-    /// New mounts that nobody allowed: another type, another place, or one too many.
+    /// New mounts that were not allowed: another type, another place, or one too many.
     pub(crate) fn forbidden_mounts(&self) -> Vec<String> {
         let new = self.new_mounts();
         let stray = |mount: &&Mount| mount.at != self.target_path() || !["tmpfs", "fuse"].contains(&mount.fstype.as_str());

@@ -1,5 +1,5 @@
 //! A container's process that attacks whatever it can see while clients are started in its container. In: a file of the host that the
-//! container does not have, and whom to attack. Out: a file of findings, which stays empty if all is well.
+//! container does not have, and which processes to attack. Out: a file of findings, which stays empty if no attack succeeds.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
@@ -14,12 +14,12 @@ use libc::pid_t;
 use crate::sandbox::{c_path, processes, status_field};
 use crate::sys::{self, at, at_mut};
 
-/// Whom to attack.
+/// The processes to attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prey {
-    /// Everybody but ourselves: in a pid namespace of its own, the container is alone.
+    /// All but this process: in a pid namespace of its own, the container is alone.
     Everybody,
-    /// Shorefast's own processes: with the host's pid namespace, the container sees everybody.
+    /// Shorefast's own processes: with the host's pid namespace, the container sees all processes.
     Shorefast,
 }
 
@@ -122,7 +122,7 @@ fn reads_memory(pid: pid_t) -> Vec<String> {
     found
 }
 
-/// Whoever may enter another mount namespace, and finds the host's there, has the host's files.
+/// A process that can enter another mount namespace, and finds the host's there, has the host's files.
 fn enters(pid: pid_t, secret: &Path) -> Vec<String> {
     let (theirs, ours) = (format!("/proc/{pid}/ns/mnt"), "/proc/self/ns/mnt");
     if fs::read_link(&theirs).ok() == fs::read_link(ours).ok() {

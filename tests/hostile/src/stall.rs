@@ -1,7 +1,7 @@
 //! A client that mounts, answers the first requests of the kernel, and then no more: `hostile stall REQUESTS-WHO TARGET`.
 //!
 //! REQUESTS: how many are answered after FUSE_INIT, or `none` for not even that. WHO asks meanwhile, ten times: `process`, the helper,
-//! which holds the FUSE device as well, or `thread`, a second thread of the server. Either way somebody in the sandbox waits for
+//! which holds the FUSE device as well, or `thread`, a second thread of the server. Either way a process in the sandbox waits for
 //! itself, beyond the reach of signals. If everything is answered, the helper ends well and the server serves on.
 
 use std::ffi::OsStr;

@@ -97,7 +97,7 @@ pub(crate) const fn negative(number: i32) -> usize {
 /// A call that answers with a descriptor; it is closed with the value.
 pub(crate) fn fd_call<const N: usize>(number: c_long, words: [usize; N]) -> Answer<OwnedFd> {
     let fd = call(number, words)?;
-    // SAFETY: the kernel just made this descriptor for us, nobody else in this program knows its number.
+    // SAFETY: the kernel just made this descriptor for us, no other code in this program knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 

@@ -50,7 +50,7 @@ impl Ceph {
         let addresses = format!("[v2:{0}:{PORT},v1:{0}:{OLD_PORT}]", Ipv4Addr::LOCALHOST);
         command::run(&["monmaptool", "--create", "--fsid", &cluster, "--addv", "a", &addresses, text(&map)]);
         command::run(&["ceph-mon", "--mkfs", "-i", "a", "-c", settings, "--monmap", text(&map), "--keyring", text(&keyring)]);
-        // `-d`: in the foreground, and what it has to say on stderr.
+        // `-d`: in the foreground, with messages on stderr.
         let monitor = Server::start(host, "ceph-mon", &["ceph-mon", "-d", "-i", "a", "-c", settings]);
         let monitor = monitor.wait_until_it_answers(host, SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
         tell(host, settings, &format!("osd new {storage} 0\nosd pool create meta\nosd pool create data\nfs new files meta data\n"));
@@ -67,7 +67,7 @@ impl Ceph {
         cluster
     }
 
-    /// What the kernel's client mounts.
+    /// The source for the kernel's client.
     pub fn source(&self) -> String {
         format!("{}:{OLD_PORT}:/", Ipv4Addr::LOCALHOST)
     }
@@ -77,21 +77,21 @@ impl Ceph {
         command::run(&["ceph-authtool", "--print-key", "--name", name, text(&self.keyring)]).stdout.trim().to_owned()
     }
 
-    /// Who has the filesystem mounted, as far as the metadata server knows. A client that does not say good-bye stays here for
-    /// minutes, and others wait for what it was allowed to keep to itself.
+    /// The clients that have the filesystem mounted, according to the metadata server. A client that does not close its session stays here
+    /// for minutes, and others wait for the capabilities that it holds.
     pub fn sessions(&self) -> Vec<String> {
         let sessions = wait::until("the metadata server to name its clients", || self.ask_metadata_server("session ls"));
         let sessions = sessions.as_array().expect("a list of sessions");
         sessions.iter().map(|session| format!("{} {}", session["inst"], session["state"])).collect()
     }
 
-    /// As when it runs out of memory: clients shall forget what they do not use.
+    /// As when it runs out of memory: asks clients to drop unused entries.
     pub fn recall(&self) {
         let answer = wait::until("the metadata server to forget", || self.ask_metadata_server("cache drop"));
         assert!(answer["client_recall"].is_object(), "no recall: {answer}");
     }
 
-    /// By the socket that the program `ceph daemon` uses, without its seconds of Python.
+    /// Uses the socket of the program `ceph daemon`, without the seconds that its Python takes.
     fn ask_metadata_server(&self, words: &str) -> Option<serde_json::Value> {
         let mut socket = UnixStream::connect(self.directory.join("mds.a.socket")).ok()?;
         socket.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
@@ -134,7 +134,7 @@ fn settings(directory: &Path, cluster: &str) -> String {
     )
 }
 
-/// The monitor takes all of these over when it is made.
+/// The monitor reads all of these when it is created.
 fn make_keys(keyring: &str) {
     let create: &[&str] = &["--create-keyring"];
     let keys: [(&[&str], &str, &[&str]); 4] = [

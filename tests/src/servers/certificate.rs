@@ -1,4 +1,4 @@
-//! A CA that nobody knows, and a certificate of it for this machine.
+//! A CA that no program trusts by default, and a certificate of it for this machine.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Something between a client and a plain HTTP server that does what networks and bad proxies do: cuts connections, changes bytes.
-//! It counts what it lets through, so that a test can tell a download that was taken up from one that began anew.
+//! A proxy between a client and a plain HTTP server that does what bad networks and proxies do: cuts connections, changes bytes.
+//! It counts the bytes that pass, so that a test can distinguish a resumed download from a new one.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,11 +11,11 @@ use std::thread::{self, JoinHandle};
 pub enum Mischief {
     /// Every connection ends after this many bytes of answers.
     CutAfter(u64),
-    /// After this many bytes of answers, to whomever, nothing comes any more.
+    /// After this many bytes of answers in total, no further bytes are sent.
     DieAfter(u64),
-    /// The first connection with more bytes of questions than these ends there.
+    /// The first connection whose requests have more bytes than this ends there.
     CutQuestionsOnce(u64),
-    /// The byte at this place of every longer connection's answers is another one.
+    /// The byte at this offset of every longer connection's answers is changed.
     FlipAt(u64),
 }
 
@@ -54,14 +54,14 @@ impl Meddler {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// Bytes of questions that the server got, headers included.
+    /// Bytes of requests that the server got, headers included.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Meddler {
-    /// A thread that stays keeps the test's network.
+    /// A thread that does not end keeps the test's network alive.
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));

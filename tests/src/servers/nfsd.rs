@@ -1,5 +1,5 @@
-//! The kernel's own NFS server, versions 3 and 4, on a machine of its own: a network namespace with its own rpcbind and statd. The
-//! test's host is another one, so what a client needs there is really the client's.
+//! The kernel's own NFS server, versions 3 and 4, on a simulated machine: a network namespace with its own rpcbind and statd. The
+//! test's host is another namespace, so the services that a client needs there are really the client's.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -16,7 +16,7 @@ const CLIENT_6: &str = "fd99:1::2";
 
 #[derive(Debug)]
 pub struct Nfsd {
-    /// What is exported, as the server sees it. Version 4 calls it `/`.
+    /// The exported directory, as the server sees it. In version 4 it is `/`.
     pub share: PathBuf,
     machine: Child,
     /// It serves as long as this is open.
@@ -38,7 +38,7 @@ impl Nfsd {
         Self::start_with(host, None)
     }
 
-    /// It knows `sec=krb5`, `krb5i` and `krb5p` as well.
+    /// It supports `sec=krb5`, `krb5i` and `krb5p` as well.
     pub(crate) fn start_in_realm(host: &Host, realm: &Path) -> Self {
         Self::start_with(host, Some(realm))
     }
@@ -68,7 +68,7 @@ impl Nfsd {
         server
     }
 
-    /// A cable between the two machines.
+    /// A virtual cable between the two machines.
     fn connect(&self) {
         let pid = self.first_process().to_string();
         command::run(&["ip", "link", "add", "client0", "type", "veth", "peer", "name", "server0", "netns", &pid]);
@@ -90,7 +90,7 @@ impl Nfsd {
         command::finish(command)
     }
 
-    /// What unshare started.
+    /// The process that unshare started.
     fn first_process(&self) -> u32 {
         let pid = self.machine.id();
         let children = format!("/proc/{pid}/task/{pid}/children");
@@ -102,7 +102,7 @@ impl Nfsd {
         self.inside("ss --no-header --tcp --numeric state established '( sport = :2049 )'").succeeds().stdout.lines().count()
     }
 
-    /// Where mountd, whom clients of version 3 ask first, listens for TCP.
+    /// The TCP port of mountd, which clients of version 3 ask first.
     pub fn port_of_mountd(&self) -> u16 {
         let said = self.inside("rpcinfo -p").succeeds().stdout;
         let port = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
@@ -112,16 +112,16 @@ impl Nfsd {
         said.lines().find_map(port).expect("mountd is registered")
     }
 
-    /// What the server knows of its version 4 clients, without what differs from mount to mount.
+    /// The server's information about its version 4 clients, without the parts that differ from mount to mount.
     pub fn clients(&self) -> Vec<String> {
         let said = self.inside("cat /proc/fs/nfsd/clients/*/info 2>/dev/null || true").succeeds().stdout;
         let kept = ["name:", "minor version:", "Implementation domain:"];
         said.lines().filter(|line| kept.iter().any(|key| line.starts_with(key))).map(str::to_owned).collect()
     }
 
-    /// As after a power failure: all state of version 3 locks is gone, and those who held some are told.
+    /// As after a power failure: all state of version 3 locks is gone, and clients that held locks are notified.
     pub fn restart(&self) {
-        // A server that is told to stop says good-bye to its clients, and forgets them; one that loses power does not.
+        // A server that is told to stop notifies its clients, and forgets them; one that loses power does not.
         let crash = "cp -a /var/lib/nfs/sm /run/known; rpc.nfsd 0; cp -a /run/known/. /var/lib/nfs/sm; rm -r /run/known";
         self.inside(&format!("{crash}; rpc.nfsd 4; sm-notify -f -v nfs-server")).succeeds();
     }
@@ -130,7 +130,7 @@ impl Nfsd {
 impl Drop for Nfsd {
     fn drop(&mut self) {
         drop(self.life.take());
-        // It says good-bye to the kernel's own threads first, which would otherwise stay.
+        // It ends the kernel's threads first, which would otherwise stay.
         let gone = wait::within(wait::PATIENCE, || self.machine.try_wait().ok().flatten());
         if gone.is_none() {
             drop(self.machine.kill());

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The first process of the machine that is the NFS server: it has its own network, mounts, processes and name. Exports $1, and is
-# called nfs-server, at $2; in a Kerberos realm, if $3 is a directory for that. Says `ready` when it serves, and ends when nobody listens to it any more.
+# called nfs-server, at $2; in a Kerberos realm, if $3 is a directory for that. Says `ready` when it serves, and ends when its output is no longer read.
 set -e
 share=$1 address=$2 realm=$3
 ip link set lo up

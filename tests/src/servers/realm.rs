@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::host::Host;
 use crate::servers::nfsd::{self, Nfsd};
 
-/// What the server is called there.
+/// The server's name there.
 pub const SERVER: &str = "server.shorefast.test";
 const CLIENT: &str = "client.shorefast.test";
 
@@ -31,7 +31,7 @@ impl Realm {
         Self { server, directory }
     }
 
-    /// The test's host gets its key. What it knows of the realm is in two files, as on some distributions.
+    /// The test's host gets its key. The realm's configuration is in two files, as on some distributions.
     pub fn join(&self) {
         fs::create_dir_all("/etc/krb5.conf.d").expect("/etc is the test's own");
         fs::copy(self.directory.join("krb5.conf"), "/etc/krb5.conf.d/realm.conf").expect("/etc is the test's own");
@@ -44,9 +44,9 @@ impl Realm {
         fs::read(self.directory.join("client.keytab")).expect("the realm has keys")
     }
 
-    /// What nobody but rpc.gssd may see.
+    /// The keys that only rpc.gssd may see.
     pub fn key(&self) -> Vec<u8> {
-        // Behind the key of 32 bytes stands its version, in 4.
+        // The key of 32 bytes is followed by its version, in 4 bytes.
         let keytab = self.keytab();
         keytab[keytab.len() - 36..keytab.len() - 4].to_vec()
     }

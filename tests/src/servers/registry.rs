@@ -1,4 +1,4 @@
-//! An image registry: Debian's docker-registry, as open, as closed and as protected as a test wants it.
+//! An image registry: Debian's docker-registry, with the access control that a test needs.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,7 +13,7 @@ pub const PASSWORD: &str = "pull:me";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     Plain,
-    /// With a certificate of a CA that nobody knows: see [`Registry::ca`].
+    /// With a certificate of a CA that no program trusts by default: see [`Registry::ca`].
     Tls,
 }
 
@@ -22,7 +22,7 @@ pub enum Access {
     Anybody,
     /// Only [`USER`] with [`PASSWORD`].
     Login,
-    /// Only who brings a token of this test's [`tokens::Tokens`], which is at this address.
+    /// Only with a token of this test's [`tokens::Tokens`], which is at this address.
     Token(SocketAddr),
 }
 
@@ -30,7 +30,7 @@ pub enum Access {
 pub struct Registry {
     pub address: SocketAddr,
     pub ca: PathBuf,
-    /// Where it keeps everything.
+    /// Its data directory.
     pub storage: PathBuf,
     access: Access,
     _server: Server,
@@ -77,7 +77,7 @@ impl Registry {
     }
 }
 
-/// The part of the configuration that says who may come in.
+/// The part of the configuration that controls access.
 fn doorkeeper(host: &Host, directory: &Path, access: Access) -> String {
     match access {
         Access::Anybody => String::new(),

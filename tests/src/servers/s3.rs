@@ -12,7 +12,7 @@ const BUCKET: &str = "bucket";
 #[derive(Debug)]
 pub struct S3 {
     pub address: SocketAddr,
-    /// Credentials as s3fs wants them, readable by root alone.
+    /// Credentials in s3fs's format, readable by root alone.
     pub password_file: PathBuf,
     _server: Server,
 }

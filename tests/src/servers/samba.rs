@@ -1,4 +1,4 @@
-//! smbd with one share for a user, and the same directory for everybody.
+//! smbd with one share for a user, and the same directory for guests.
 
 use std::fs;
 use std::io::Write as _;
@@ -51,7 +51,7 @@ impl Samba {
         "//127.0.0.1/share".to_owned()
     }
 
-    /// What guests may mount.
+    /// The share that guests may mount.
     pub fn public_source(&self) -> String {
         "//127.0.0.1/public".to_owned()
     }

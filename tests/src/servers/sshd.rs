@@ -35,7 +35,7 @@ impl Sshd {
         Self::serve(host, server_key, client_key)
     }
 
-    /// The same server, as far as its address says: with another key, as after a new installation, or somebody in between.
+    /// The same address with another host key, as after a new installation or with an attacker in between.
     pub fn with_another_host_key(self, host: &Host) -> Self {
         let Self { key, host_key, server, .. } = self;
         drop(server);
@@ -61,12 +61,12 @@ impl Sshd {
         Self { share: host.directory("share"), key: client_key, host_key: server_key, server }
     }
 
-    /// Who has this key may come in from now on, and who has had another may not.
+    /// From now on only this key is accepted.
     pub fn let_in(&self, public: &Path) {
         fs::copy(public, self.key.with_extension("pub")).expect("the server's own files");
     }
 
-    /// As a restart of the server does: whoever is connected has to connect again.
+    /// Like a restart of the server: clients have to connect again.
     pub fn disconnect_all(&self) {
         let is_connection = |process: &Process| fs::read(process.file("cmdline")).is_ok_and(|words| words.starts_with(b"sshd: root"));
         processes::on_this_network().iter().filter(|process| is_connection(process)).for_each(|process| process.signal(Signal::KILL));

@@ -1,5 +1,5 @@
-//! A token server, as large registries have one: whoever shows a login gets a signed token for what was asked, and anybody gets
-//! one for reading what is below `public/`. It says no like the large ones, too: a stranger's token for all else allows nothing.
+//! A token server, like those of large registries: with a login it gives a signed token for the requested access, and without one a token for
+//! reading repositories below `public/`. It refuses like they do, too: for other repositories, an anonymous token allows nothing.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,16 +17,16 @@ use super::certificate;
 use super::registry::{PASSWORD, USER};
 use crate::{Host, command};
 
-/// What it is called in tokens, and what it makes them for.
+/// Its name in tokens, and the service that they are for.
 pub const ISSUER: &str = "tokens-of-the-tests";
 pub const SERVICE: &str = "registry-of-the-tests";
-/// Stands for a password that somebody gave elsewhere.
+/// Stands for a password that the user entered elsewhere.
 pub const IDENTITY: &str = "identity-token";
 pub const PUBLIC: &str = "public/";
 
 const DIRECTORY: &str = "tokens";
 
-/// Whose signatures a registry has to believe.
+/// The certificate that a registry has to trust.
 pub(super) fn root(host: &Host) -> PathBuf {
     host.path(DIRECTORY).join("ca.pem")
 }
@@ -39,7 +39,7 @@ pub struct Tokens {
     accepting: Option<JoinHandle<()>>,
 }
 
-/// Who got a token; what it was for.
+/// The user who got a token, and what it was for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     pub to: Asker,
@@ -61,27 +61,27 @@ impl Tokens {
         let address = listener.local_addr().expect("a bound socket has an address");
         let (given, over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
         let (log, end) = (Arc::clone(&given), Arc::clone(&over));
-        // One after the other: nobody here is in a hurry.
+        // One after the other: speed does not matter here.
         let accepting = thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if end.load(Ordering::Relaxed) {
                     return;
                 }
-                // Whoever hangs up has no answer to get.
+                // A client that hangs up gets no answer.
                 drop(serve(client, &directory, &log));
             }
         });
         Self { address, given, over, accepting: Some(accepting) }
     }
 
-    /// What was given since this was last asked.
+    /// The tokens that were given since the last call.
     pub fn given(&self) -> Vec<Given> {
         std::mem::take(&mut *self.given.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Drop for Tokens {
-    /// A thread that stays keeps the test's network.
+    /// A thread that does not end keeps the test's network alive.
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));
@@ -89,7 +89,7 @@ impl Drop for Tokens {
     }
 }
 
-/// What a request says: its parameters, from the address or from a form, and a login.
+/// The content of a request: its parameters, from the address or from a form, and a login.
 #[derive(Debug, PartialEq, Eq)]
 struct Question {
     parameters: Vec<(String, String)>,
@@ -142,7 +142,7 @@ impl Question {
         self.parameters.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// None: somebody who is not who they say.
+    /// None: a wrong login.
     fn asker(&self) -> Option<Asker> {
         let login = format!("Basic {}", BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}")));
         match (self.parameter("refresh_token"), &self.authorization) {
@@ -173,7 +173,7 @@ fn claims(access: &Value) -> Value {
     })
 }
 
-/// A JSON Web Token that brings the certificate of its signer along.
+/// A JSON Web Token that contains the certificate of its signer.
 fn sign(claims: &Value, directory: &Path) -> String {
     let pem = std::fs::read_to_string(directory.join("cert.pem")).expect("the certificate was made");
     let certificate: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();

@@ -26,7 +26,7 @@ impl Webdav {
         Self::serve(host, PORT + 1, &["--user", "me", "--pass", "right"])
     }
 
-    /// With a certificate of a CA that nobody knows.
+    /// With a certificate of a CA that no program trusts by default.
     pub fn with_tls(host: &Host) -> Self {
         let place = host.directory("webdav-tls");
         certificate::certify(&place);

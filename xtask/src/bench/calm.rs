@@ -37,7 +37,7 @@ impl Calm {
         }
     }
 
-    /// What has been started since, and still runs: a part has a network of its own, so nobody else's processes are among them.
+    /// Processes that were started since, and still run: a part has a network of its own, so no others are among them.
     pub(super) fn newcomers(&self) -> Vec<Process> {
         on_this_network().into_iter().filter(|process| !self.0.contains(process)).collect()
     }

@@ -76,7 +76,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// A filesystem of its own, as a container's secrets are. Private: nothing that is mounted on it is anybody else's.
+    /// A filesystem of its own, as a container's secrets are. Private: mounts on it do not propagate.
     fn tmpfs(&mut self, path: &Path) -> Result<()> {
         mount("tmpfs", path, "tmpfs", MountFlags::empty(), None).with_context(|| format!("cannot mount on {}", path.display()))?;
         self.mounts.push(path.to_owned());

@@ -93,7 +93,7 @@ fn stay_on_one_processor() -> io::Result<()> {
     Ok(sched_setaffinity(None, &one)?)
 }
 
-/// Everybody may write to it: a client without privilege is nobody in particular.
+/// Every user may write to it: a client without privilege is an arbitrary user.
 fn prepare(file: &Path) -> io::Result<()> {
     fs::write(file, vec![b'x'; FILE_SIZE])?;
     fs::set_permissions(file, fs::Permissions::from_mode(0o666))

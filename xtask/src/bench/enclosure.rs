@@ -30,7 +30,7 @@ pub(super) fn measure(part: Part, n: usize, binary: &Path) -> Result<Measured> {
     serde_json::from_slice(&output.stdout).context("cannot read its numbers")
 }
 
-/// Ctrl-C ends a measurer, not its warden, who has to clean up then.
+/// Ctrl-C ends a measurer, not its warden, which has to clean up then.
 pub(super) fn ourselves(role: Role, part: Part, n: usize) -> Result<Command> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let signals = match role {

@@ -54,7 +54,7 @@ impl Filesystem {
         let client = Client::named(self.name);
         let request = Request::new(&client, self.name, &self.source, target).options(&self.options);
         let mut words = vec![host.binary().into()];
-        // Nobody needs a client for a tmpfs, so there is none built in.
+        // A tmpfs needs no client, so none is built in.
         let way = if self.name == "tmpfs" { Way::Directory } else { Way::Catalogue };
         words.extend(request.arguments(way, &[]));
         words

@@ -1,5 +1,5 @@
 //! How long users of a mount wait when its client dies: from SIGKILL until an operation by path that was begun then has its answer from a
-//! new client. In turns with native mounts of the same client, which is what anybody would have to do at least.
+//! new client. In turns with native mounts of the same client, which is the least that any solution has to do.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use super::way::Way;
 const HEALED: &str = "healed";
 const CROWD: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// After each round: what is left of the old client is taken apart, and nobody pays for it.
+/// After each round: the remains of the old client are removed outside of the measured time.
 const AFTERWARDS: Duration = Duration::from_millis(50);
 
 pub(super) fn measure(host: &Host, n: usize) -> Result<Measured> {
@@ -114,7 +114,7 @@ impl<'a> Mortal<'a> {
     fn heal(&self, round: usize) -> Result<f64> {
         let before = self.inspect()?;
         let pid = before["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32)).context("no client")?;
-        // A name that nobody has asked for, so that the kernel has to ask the client.
+        // A name that was not looked up before, so that the kernel has to ask the client.
         let name = self.target.join(format!("missing-{round}-{}", pid.as_raw_nonzero()));
         let start = Instant::now();
         kill_process(pid, Signal::KILL).context("cannot kill the client")?;

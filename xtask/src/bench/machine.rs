@@ -24,7 +24,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// A machine that does something else gives numbers that nobody should publish.
+    /// A machine that does other work gives numbers that must not be published.
     pub(super) fn is_busy(&self) -> bool {
         self.load > BUSY
     }

@@ -1,4 +1,4 @@
-//! What lives as long as a mount beside the client's own daemon, in memory that nobody shares with it.
+//! The processes that live as long as a mount, besides the client's own daemon, measured by memory that they do not share.
 
 use std::collections::BTreeMap;
 use std::fs;

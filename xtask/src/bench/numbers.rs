@@ -49,7 +49,7 @@ pub(super) enum Limit {
     AtLeast(f64),
     /// 1.00, as far as these measurements can tell; and they must be able to tell 1.05.
     OneWithinNoise(Interval),
-    /// Nobody has set one: it is told for comparison, with the noise where that is known.
+    /// There is no limit: it is shown for comparison, with the noise where that is known.
     None(Option<Interval>),
 }
 

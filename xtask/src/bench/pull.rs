@@ -1,5 +1,5 @@
 //! An image out of a registry, unpacked: beside podman, and beside skopeo with umoci. The registry is on this machine, so that
-//! nobody waits for a network.
+//! no run waits for a network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -166,7 +166,7 @@ fn peak_memory(place: &Path) -> Result<f64> {
 }
 
 fn discard(place: &Path) -> Result<()> {
-    // podman mounts its storage on itself; nobody else mounts anything.
+    // podman mounts its storage on itself; no other program mounts anything.
     let _ = unmount(place.join("storage/overlay"), UnmountFlags::DETACH);
     fs::remove_dir_all(place).with_context(|| format!("cannot remove {}", place.display()))
 }

@@ -52,7 +52,7 @@ fn all_succeed(what: String, succeeded: usize, wanted: usize) -> Goal {
 }
 
 /// The goal is for mounts that have nothing to do with ours. Peers of the target's are the kernel's own price, which a native mount pays
-/// as well; and whoever has thousands beside the images can give these a mount of their own.
+/// as well; and a host with thousands beside the images can give these a mount of their own.
 fn growth(series: &[Series], place: Where) -> Goal {
     let growth = |way| {
         let p50 = |mounts| find(series, &crowded(mounts, place), way).map_or(f64::NAN, Series::p50);

@@ -45,7 +45,7 @@ pub(crate) struct Called {
 
 impl Called {
     pub(crate) fn start(mut command: Command) -> std::io::Result<Self> {
-        // A file, not a pipe: whoever lives on may hold it.
+        // A file, not a pipe: long-lived processes may hold it.
         let output = tempfile::tempfile()?;
         let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).map(|word| word.to_string_lossy()).collect();
         let what = words.join(" ");

@@ -1,4 +1,4 @@
-//! Everybody at the same targets at once, while processes are killed and stopped and the run directory is meddled with. No answer can be
+//! All callers at the same targets at once, while processes are killed and stopped and the run directory is meddled with. No answer can be
 //! checked here but that there is one; what must hold is checked when the storm is over.
 
 use std::fs;
@@ -14,7 +14,7 @@ use crate::chaos::random::Random;
 use crate::chaos::scene::{BAD, FRONTS, GOOD, Scene};
 use crate::chaos::story::program;
 
-/// Who disturbs, besides the callers themselves.
+/// Disturbances besides the callers themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     None,
@@ -35,7 +35,7 @@ pub(crate) fn targets() -> Vec<PathBuf> {
     (0..SHARED_TARGETS).map(|number| PathBuf::from(format!("/srv/shared/{number}"))).collect()
 }
 
-/// One that somebody else has mounted on as well: `umount` is for Shorefast alone there.
+/// A target on which another program has mounted as well: only Shorefast may `umount` there.
 pub(crate) const COVERED: &str = "/srv/covered";
 
 /// One caller among several.
@@ -95,7 +95,7 @@ fn is_of_the_mounts(process: &Process) -> bool {
     process.is_sandboxed() || ["shorefast", "mount.chaos", "mounter", "bindfs"].iter().any(|ours| name.starts_with(ours))
 }
 
-/// So that the end of a round knows what nobody of ours made.
+/// So that the end of a round can recognise mounts that no caller made.
 pub(crate) const GARBAGE: &str = "m7fff.json";
 
 fn meddle(scene: &Scene, random: &mut Random) {

@@ -1,4 +1,4 @@
-//! A cluster of one node on a host of its own: its network, its /run and /var/lib, and so all ports and paths, are nobody else's.
+//! A cluster of one node on a host of its own: its network, its /run and /var/lib, and so all ports and paths, are its own.
 
 use std::fs;
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ pub(crate) struct Cluster {
     pub(crate) kubectl: Kubectl,
     programs: Programs,
     home: PathBuf,
-    // Dropped in this order: who would complain about the other's end comes first.
+    // Dropped in this order: a program that would complain about another's end is dropped before it.
     kubelet: Option<Server>,
     containerd: Option<Server>,
     _others: Vec<Server>,
@@ -115,7 +115,7 @@ impl Cluster {
         }
     }
 
-    /// For whoever has to find out why something did not happen.
+    /// For finding out why something did not happen.
     fn state(&self) -> String {
         let pods = self.kubectl.show(&["get", "pods", "--all-namespaces"]);
         let events = self.kubectl.show(&["get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"]);
@@ -126,7 +126,7 @@ impl Cluster {
     }
 }
 
-/// kubelet sets these for the whole machine; let it set something that is nobody's.
+/// kubelet sets these for the whole machine; here it sets files that have no effect.
 fn spare_the_machine(home: &Path) -> Result<()> {
     for name in ["vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops"] {
         let setting = Path::new("/proc/sys").join(name);
@@ -137,7 +137,7 @@ fn spare_the_machine(home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Tokens for everybody, and files with which they find the server.
+/// Tokens for all components, and files with which they find the server.
 fn credentials(home: &Path) -> Result<PathBuf> {
     let users = [
         ("admin", "admin", "system:masters"),

@@ -37,7 +37,7 @@ pub(crate) fn build(programs: &Programs, binary: &Path, place: &Path) -> Result<
     for directory in [&ours, &newer] {
         fs::copy(binary, directory.join("shorefast")).context("cannot copy the binary")?;
     }
-    // The same program with another digest: nobody has to compile it twice.
+    // The same program with another digest, without compiling it twice.
     File::options().append(true).open(newer.join("shorefast"))?.write_all(b"newer")?;
     Ok(vec![
         builder.build(PAUSE, "FROM scratch\nCOPY pause /pause\nENTRYPOINT [\"/pause\"]\n", &pause)?,

@@ -88,7 +88,7 @@ fn compile(source: &Path, go: &Path, work: &Path) -> Result<()> {
             .env_clear()
             .env("PATH", format!("{}:{path}", go.join("bin").display()))
             .env("HOME", work)
-            // It runs for long: who cleans up /tmp meanwhile does not end it.
+            // It runs for long: a clean-up of /tmp meanwhile does not end it.
             .env("TMPDIR", &scratch)
             .env("GOROOT", go)
             .env("GOPATH", &gopath)

@@ -29,7 +29,7 @@ impl Server {
         for hierarchy in hierarchies()? {
             let group = hierarchy.join(format!("shorefast-test-{name}-{}", std::process::id()));
             fs::create_dir(&group).with_context(|| format!("cannot make {}", group.display()))?;
-            // Version 1 of cpuset lets nobody in before it is told where to run.
+            // A cpuset of version 1 admits no process before its CPUs and memory nodes are set.
             for file in ["cpuset.cpus", "cpuset.mems"] {
                 if let Ok(above) = fs::read(hierarchy.join(file)) {
                     fs::write(group.join(file), above)?;

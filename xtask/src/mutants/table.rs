@@ -1,4 +1,4 @@
-//! The table of mutants: what each changes, and who should notice.
+//! The table of mutants: what each changes, and which test should notice.
 
 use std::collections::BTreeSet;
 use std::fs;

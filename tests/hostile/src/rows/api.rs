@@ -190,7 +190,7 @@ pub(super) fn calls_as_x32() -> Outcome {
     any_of(calls, |(number, word)| harm_if_ok(sys::call(X32 | number, [word]), "an x32 call was done"))
 }
 
-/// Whatever a newer kernel has there, nobody has judged it.
+/// Calls that a newer kernel has there have not been reviewed.
 pub(super) fn calls_unknown_numbers() -> Outcome {
     let numbers = (FIRST_UNKNOWN..512).chain(548..1100).chain([4095, 65535, c_long::from(c_int::MAX), -2]);
     any_of(numbers, |number| match sys::call(number, []) {

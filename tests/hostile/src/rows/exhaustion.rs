@@ -173,7 +173,7 @@ pub(super) fn speaks_to_the_terminal(_: &Sandbox) -> Outcome {
     refused("the driver looks at what was printed")
 }
 
-/// Instances are counted per user; in a user namespace they count for whoever made it, too. Root of the host must
+/// Instances are counted per user; in a user namespace they count for its creator, too. Root of the host must
 /// still get one while we hold all that we get; the driver tries.
 pub(super) fn starves_inotify() -> Outcome {
     let mut held = Vec::new();

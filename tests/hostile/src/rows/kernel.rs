@@ -119,7 +119,7 @@ pub(super) fn loads_another_kernel() -> Outcome {
     harm_unless_forbidden(sys::call(libc::SYS_kexec_load, [0, 17, at(&[0usize; 4]), 0]), "kexec_load")
 }
 
-/// With a wrong magic number: whoever is permitted hears EINVAL.
+/// With a wrong magic number: a permitted caller gets EINVAL.
 pub(super) fn reboots() -> Outcome {
     harm_unless_forbidden(sys::call(libc::SYS_reboot, [0xdead, 0xbeef, 0, 0]), "reboot")
 }

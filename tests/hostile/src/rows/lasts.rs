@@ -38,7 +38,7 @@ fn wait_for_the_end(sandbox: &Sandbox) {
     }
 }
 
-/// A process that outlives the client and goes on asking: after the end nobody may say yes. It notes a success in
+/// A process that outlives the client and goes on asking: after the end no request may succeed. It notes a success in
 /// the mount itself, as `late`, and the driver looks.
 pub(super) fn mounts_after_the_end(sandbox: &Sandbox) -> Outcome {
     if let Err(errno) = mount(c"hostile", &sandbox.target, c"tmpfs", 0, c"") {
@@ -119,7 +119,7 @@ pub(super) fn holds_the_mount(sandbox: &Sandbox) -> Outcome {
     refused(format!("a process that holds the mount is left to the driver: {left:?}"))
 }
 
-/// A process that forks and exits all the time, so that whoever lists processes before killing them is late.
+/// A process that forks and exits all the time, so that a killer that lists processes first is late.
 pub(super) fn outruns_the_killer(sandbox: &Sandbox) -> Outcome {
     if let Err(errno) = mount(c"hostile", &sandbox.target, c"tmpfs", 0, c"") {
         return refused(errno.to_string());

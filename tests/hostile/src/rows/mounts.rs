@@ -118,7 +118,7 @@ pub(super) fn deleted_directory() -> Outcome {
     first_harm([onto("."), onto(format!("/proc/self/fd/{}", fd.as_raw_fd())), onto("/proc/self/cwd")])
 }
 
-/// The target's name, but another directory is there for whoever looks it up from the client's point of view.
+/// The target's name, but it is another directory when it is looked up from the client's point of view.
 pub(super) fn moved_target(sandbox: &Sandbox) -> Outcome {
     let target = sandbox.target_path();
     let aside = target.with_file_name("hostile-aside");
@@ -246,7 +246,7 @@ pub(super) fn asks_for_suid(sandbox: &Sandbox) -> Outcome {
     refused("every form was refused")
 }
 
-/// A source that would forge lines of the mount table, if anybody printed it as it is. The driver looks at the
+/// A source that would forge lines of the mount table, if a program printed it unfiltered. The driver looks at the
 /// host's table and at `shorefast list`.
 pub(super) fn forged_source(sandbox: &Sandbox) -> Outcome {
     let source = c"x rw 0 0\n99 1 0:99 / /etc rw - proc \x1b[31mproc\xff\\040\" } ] rw";
@@ -270,7 +270,7 @@ pub(super) fn fuse_with_number(sandbox: &Sandbox, numbers: &[&str]) -> Outcome {
     any_of(numbers.iter(), |number| fuse_with(sandbox, &fuse::options(number)))
 }
 
-/// A number that is our /dev/fuse once somebody cuts it to 32 bits.
+/// A number that is our /dev/fuse once it is truncated to 32 bits.
 pub(super) fn fuse_with_wrapped_number(sandbox: &Sandbox) -> Outcome {
     let Ok(device) = fuse::open_device() else { return refused("no /dev/fuse") };
     let fd = device.as_raw_fd() as u64;
@@ -318,7 +318,7 @@ pub(super) fn fuse_with_options(sandbox: &Sandbox, options: &[&str]) -> Outcome 
     any_of(options.iter(), |options| fuse_with(sandbox, &options.replace("{fd}", &fd)))
 }
 
-/// The user whose mount it is to be: nobody, or somebody on the host. A broker that puts its own number there does no harm.
+/// The user who is to own the mount: no user, or a user of the host. A broker that puts its own number there does no harm.
 pub(super) fn fuse_for_another_user(sandbox: &Sandbox) -> Outcome {
     let Ok(device) = fuse::open_device() else { return refused("no /dev/fuse") };
     let fd = device.as_raw_fd();

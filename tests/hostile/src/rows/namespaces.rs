@@ -96,7 +96,7 @@ pub(super) fn enter_by_file(pid: &str) -> Outcome {
     })
 }
 
-/// Into the namespaces of init and of whoever started us, by pidfd.
+/// Into the namespaces of init and of our parent, by pidfd.
 pub(super) fn enter_by_pidfd(pids: &[i32]) -> Outcome {
     first_harm(pids.iter().flat_map(|pid| {
         FLAGS.map(|(flag, name)| match sys::fd_call(libc::SYS_pidfd_open, [*pid as usize, 0]) {

@@ -177,7 +177,7 @@ pub(super) fn adds_interface() -> Outcome {
     })
 }
 
-/// 198.51.100.0/24 through the loopback interface: nobody lives there.
+/// 198.51.100.0/24 through the loopback interface: no host has such an address.
 pub(super) fn adds_route() -> Outcome {
     const RTM_NEWROUTE: u16 = 24;
     let header = vec![libc::AF_INET as u8, 24, 0, 0, 254, 4, 253, 1, 0, 0, 0, 0];

@@ -68,7 +68,7 @@ pub(super) fn becomes_another_group() -> Outcome {
     }))
 }
 
-/// File access as somebody else: setfsuid answers with the old id, whether or not it obeyed.
+/// File access as another user: setfsuid answers with the old id, whether or not it obeyed.
 pub(super) fn borrows_a_file_identity() -> Outcome {
     let other = if sys::uid() == 0 { 1000 } else { 0 };
     let _ = sys::call(libc::SYS_setfsuid, [other]);

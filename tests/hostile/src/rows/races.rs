@@ -164,8 +164,8 @@ pub(super) fn swaps_directories(sandbox: &Sandbox) -> Outcome {
     race(sandbox, exchange, || mount(c"hostile", &c_path(ours.join(name)), c"tmpfs", 0, c""))
 }
 
-/// The directory above the target, which is a mount point for nobody, exchanges its name with another one that has a target as well. What the
-/// host got is for the driver to see: if it was looked up by its path once more, it is not the new filesystem.
+/// The directory above the target, which is no mount point in any namespace, exchanges its name with another one that has a target as well. The
+/// driver checks the host's mount: if the path was looked up once more, it is not the new filesystem.
 pub(super) fn swaps_the_way(sandbox: &Sandbox) -> Outcome {
     let way = sandbox.target_path().parent().unwrap_or(Path::new("/"));
     let decoy = way.with_file_name("decoy");

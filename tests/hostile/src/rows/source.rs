@@ -1,6 +1,6 @@
-//! The directory of the host that the client gets to see: what is not its own there stays as it is, and what it makes there gives nobody
-//! rights. The driver puts these things there: `open`, a directory for everybody to write to; files and a directory of root's, some for
-//! nobody else; a file of another user; a set-user-id program; a device node.
+//! The directory of the host that the client sees: files that are not its own must stay unchanged, and files that it creates must give no user
+//! any rights. The driver puts these things there: `open`, a directory that every user can write to; files and a directory of root's, some
+//! accessible to root alone; a file of another user; a set-user-id program; a device node.
 
 use std::ffi::CString;
 use std::fs;
@@ -185,7 +185,7 @@ pub(super) fn opens_devices() -> Outcome {
     harm_if_ok(sys::open(&c_path(format!("{SOURCE}/zero")), libc::O_RDONLY), "a device of the source was opened")
 }
 
-/// What is on the mount itself: nobody gets rights from a program there, nor a device.
+/// Programs and devices on the mount itself: they must give no user any rights.
 pub(super) fn is_lax(_: &Sandbox) -> Outcome {
     let table = mount_table();
     let Some(mount) = table.iter().find(|mount| mount.at == Path::new(SOURCE)) else {

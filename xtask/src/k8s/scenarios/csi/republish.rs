@@ -85,7 +85,7 @@ pub(in crate::k8s::scenarios) fn token(node: &mut Node) -> Result<String> {
     node.start_pod("with-token", &volume, "echo mine > /data/x && cat /data/x > /report/with-token; sleep 600")?;
     let report = node.wait_for_report("with-token")?;
     ensure!(report == "mine", "the pod reports {report:?}");
-    // Nobody asks for a token any more: the client says so, and not what it would be.
+    // No token is requested any more: the client says so, without a token.
     ask_for(node, &json!({"tokenRequests": []})).or_else(|_| ask_for(node, &json!({"tokenRequests": null})))?;
     node.start_pod("without-token", &volume, "true")?;
     let complaint = node.complaint_about("without-token")?;

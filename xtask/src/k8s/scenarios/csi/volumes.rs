@@ -1,4 +1,4 @@
-//! Volumes that somebody wrote down: in a PersistentVolume, or in a pod.
+//! Volumes that are defined statically: in a PersistentVolume, or in a pod.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
