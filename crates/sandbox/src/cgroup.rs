@@ -348,7 +348,8 @@ fn make_directory(path: &Path) -> std::io::Result<()> {
     const TRIES: u32 = 100;
     for _ in 0..TRIES {
         match fs::create_dir_all(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // Not there to be created in, or there when it was to be created and gone when std looked at it.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {}
             result => return result,
         }
     }
@@ -388,6 +389,27 @@ mod tests {
         for (events, expected) in rows {
             assert_eq!(has_killed(events), expected, "{events}");
         }
+    }
+
+    #[test]
+    fn a_directory_is_made_while_another_process_removes_it() {
+        let base = tempfile::tempdir().unwrap();
+        let parent = base.path().join(PARENT);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Acquire) {
+                    let _ = fs::remove_dir(&parent);
+                }
+            });
+            let failed: Vec<_> = (0..20_000).filter_map(|_| make_directory(&parent).err()).collect();
+            is_over.store(true, std::sync::atomic::Ordering::Release);
+            assert!(failed.is_empty(), "{} times: {:?}", failed.len(), failed.first());
+        });
+        // Not for ever: something that is no directory stays in the way.
+        let _ = fs::remove_dir(&parent);
+        fs::write(&parent, "").unwrap();
+        assert_eq!(make_directory(&parent).unwrap_err().kind(), ErrorKind::AlreadyExists);
     }
 
     #[test]
