@@ -154,8 +154,8 @@ fn a_container_that_cannot_be_used_gets_a_clear_error_and_nothing_changes() {
         words.iter().for_each(|words| assert!(ran.stderr.contains(words), "{container}: no {words:?} in {}", ran.stderr));
         host.assert_nothing_left();
     };
-    refuses("docker:clients", 32, &["docker is not there", "/run/docker.sock"]);
-    refuses("containerd:clients", 32, &["containerd is not there", "/run/containerd/containerd.sock"]);
+    refuses("docker:clients", 32, &["docker was not found", "/run/docker.sock"]);
+    refuses("containerd:clients", 32, &["containerd was not found", "/run/containerd/containerd.sock"]);
     refuses("a b", 1, &["names no container"]);
     host.shorefast(&["mount", "-t", "inside", "--mode", "exec", "/srv", text(&target)]).exits(1).says("--container");
 

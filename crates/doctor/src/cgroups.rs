@@ -57,7 +57,7 @@ mod tests {
         let all = CONTROLLERS.map(str::to_owned);
         assert_eq!(judge(&all, true, true).verdict, Verdict::Good);
         for (available, mounted, writable, words) in
-            [(&all[..], false, false, "mounted"), (&all[..], true, false, "written"), (&all[..1], true, true, "pids, cpu")]
+            [(&all[..], false, false, "mounted"), (&all[..], true, false, "writable"), (&all[..1], true, true, "pids, cpu")]
         {
             let finding = judge(available, mounted, writable);
             assert!(finding.verdict == Verdict::Warning && finding.finding.contains(words), "{finding:?}");

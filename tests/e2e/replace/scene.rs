@@ -108,9 +108,11 @@ pub(crate) fn bindfs(source: &Path, point: &Path, options: &str) -> Child {
 
 /// The same open file as the client's.
 pub(crate) fn connection_of(client: &Child) -> OwnedFd {
-    let descriptors = fs::read_dir(format!("/proc/{}/fd", client.id())).expect("a running client");
     let is_device = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target == Path::new("/dev/fuse"));
-    let device = descriptors.flatten().find(is_device).expect("a FUSE client has its device open");
+    // A client opens and closes other files meanwhile, and then a listing of /proc may leave some out.
+    let device = wait::until("the client's device", || {
+        fs::read_dir(format!("/proc/{}/fd", client.id())).expect("a running client").flatten().find(is_device)
+    });
     let number: i32 = device.file_name().to_str().and_then(|name| name.parse().ok()).expect("descriptors are numbers");
     take(client.id(), number)
 }
