@@ -47,6 +47,27 @@ fn nothing_points_to_a_record_that_was_set_aside() {
     host.assert_nothing_left();
 }
 
+/// What one mount's end takes does not depend on how many others there are. The record of another one, which nobody can read to its end,
+/// stands for all of them.
+#[test]
+fn who_ends_a_mount_reads_the_records_of_no_others() {
+    let Some(host) = Host::new() else { return };
+    for (how, is_by_id) in [("", false), ("", true), ("--force", false)] {
+        let target = bindfs(&host, "target");
+        let name = if is_by_id { id_of(&host, &target) } else { text(&target).to_owned() };
+        let words: Vec<_> = ["umount", how, &name].into_iter().filter(|word| !word.is_empty()).collect();
+        let record = host.run_directory().join("m0001-000000000001.json");
+        // Whoever opens it to read waits for a writer.
+        command::run(&["mkfifo", text(&record)]);
+        let ended = host.start(&words).finish();
+        let after = mountinfo::at(&target).len();
+        fs::remove_file(&record).expect("a test's own /run");
+        ended.succeeds();
+        assert_eq!(after, 0, "{how} {name}");
+        host.assert_nothing_left();
+    }
+}
+
 #[test]
 fn a_damaged_record_spoils_only_itself() {
     let Some(host) = Host::new() else { return };

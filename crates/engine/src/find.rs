@@ -23,13 +23,18 @@ pub fn find(records: &Records, target: &Path) -> Result<Record, Error> {
         return Ok(record);
     }
     let target = std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
-    let found = match bounded_call::open(&target, OFlags::PATH, Instant::now() + RESOLVE) {
-        Bounded::Done(place) => by_mount(records, &place),
-        Bounded::Failed(_) | Bounded::TimedOut => None,
-    };
-    match found {
+    match at(records, &target) {
         Some(record) => Ok(record),
         None => by_target(records, &target)?.ok_or(Error::NotOurs { path: target }),
+    }
+}
+
+/// The topmost mount of ours at this path, if the path can be resolved. Reads no other record.
+pub fn at(records: &Records, path: &Path) -> Option<Record> {
+    let path = std::path::absolute(path).ok()?;
+    match bounded_call::open(&path, OFlags::PATH, Instant::now() + RESOLVE) {
+        Bounded::Done(place) => by_mount(records, &place),
+        Bounded::Failed(_) | Bounded::TimedOut => None,
     }
 }
 

@@ -63,8 +63,8 @@ pub fn unmount(records: &Records, target: &Path, manner: Manner) -> Result<Way, 
             (found, _) => found?,
         };
         wait_for_takeover(records, &record);
-        let way = unmount_one(records, target, &record, manner, end)?;
-        if !has_successor(records, target, &record) || Instant::now() >= end {
+        let (way, by) = unmount_one(records, target, &record, manner, end)?;
+        if !has_successor(records, target, &record, by) || Instant::now() >= end {
             if manner == Manner::Force {
                 end_predecessors(records, &record);
             }
@@ -93,35 +93,50 @@ fn end_predecessors(records: &Records, record: &Record) {
     }
 }
 
-/// Whether its client died, or was upgraded, and a new one had taken over before it was unmounted: then that one is meant.
-fn has_successor(records: &Records, target: &Path, record: &Record) -> bool {
-    let is_it = |other: Record| other.id != record.id && other.lineage() == record.lineage();
-    record.init.is_some() && find::find(records, target).is_ok_and(is_it)
+/// Who has taken a mount off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// This call, under the lock that whoever puts another client in its place has to have, too.
+    Us,
+    /// It was gone before, or is somewhere else.
+    Others,
 }
 
-fn unmount_one(records: &Records, target: &Path, record: &Record, manner: Manner, end: Instant) -> Result<Way, Error> {
+/// Whether its client died, or was upgraded, and a new one had taken over before it was unmounted: then that one is meant. What we took off
+/// ourselves had none before; only what is at its place by now is looked at then, and not the records of all mounts.
+fn has_successor(records: &Records, target: &Path, record: &Record, by: By) -> bool {
+    let is_it = |other: Record| other.id != record.id && other.lineage() == record.lineage();
+    let found = || match by {
+        By::Us => find::at(records, target),
+        By::Others => find::find(records, target).ok(),
+    };
+    record.init.is_some() && found().is_some_and(is_it)
+}
+
+fn unmount_one(records: &Records, target: &Path, record: &Record, manner: Manner, end: Instant) -> Result<(Way, By), Error> {
     let standing = Look::here(records).at(record);
     // Its name goes with the record.
     let is_served = standing.as_ref().is_some_and(|now| matches!(now.state, State::Serving | State::Detached));
     let log = fs::File::open(records.log(&record.id)).ok().filter(|_| is_served);
-    let way = match standing {
+    let (way, by) = match standing {
         Some(Standing { elsewhere: Some(namespace), place: Some(_), .. }) if !find::is_id(target) => {
             return Err(Error::OtherNamespace { path: record.target.clone(), namespace, id: record.id.clone() });
         }
         Some(Standing { place: Some(place), .. }) => {
-            let _lock = records.lock(&record.id, end);
+            let lock = records.lock(&record.id, end);
             let is_ours = state::ownership(records, record);
             if manner == Manner::Force {
                 reconcile::retire(records, record);
             }
             let walked = state::in_its_namespace(record, || walk_down(record, &place, manner, end, &is_ours));
-            walked.unwrap_or(Ok(Way::Polite))?
+            let (way, outcome) = walked.unwrap_or(Ok((Way::Polite, Outcome::NotHere)))?;
+            (way, if outcome == Outcome::Unmounted && lock.is_some() { By::Us } else { By::Others })
         }
         // Unmounted already; only its client is left.
         _ => match manner {
-            Manner::Polite => Way::Polite,
-            Manner::Lazy => Way::Lazy,
-            Manner::Force => Way::Forced,
+            Manner::Polite => (Way::Polite, By::Others),
+            Manner::Lazy => (Way::Lazy, By::Others),
+            Manner::Force => (Way::Forced, By::Others),
         },
     };
     // Its client goes on with what is open on it, and is not waited for.
@@ -130,7 +145,7 @@ fn unmount_one(records: &Records, target: &Path, record: &Record, manner: Manner
         wait_for_client(records, record, manner, end)?;
         log.filter(|_| way == Way::Polite).map_or(Ok(()), |log| ended_well(&log, record))?;
     }
-    Ok(way)
+    Ok((way, by))
 }
 
 /// Whether the client ended with success: one that could not write back what it had says so by its exit status alone.
@@ -178,7 +193,7 @@ fn ladder(manner: Manner, record: &Record) -> Vec<(Way, How, Duration)> {
     }
 }
 
-fn walk_down(record: &Record, place: &Path, manner: Manner, end: Instant, is_ours: &impl Fn() -> bool) -> Result<Way, Error> {
+fn walk_down(record: &Record, place: &Path, manner: Manner, end: Instant, is_ours: &impl Fn() -> bool) -> Result<(Way, Outcome), Error> {
     let fail = |error: sys::Error| Error::Unmount { path: place.to_owned(), source: error.errno().into() };
     let mount = record.mount.into();
     for (way, how, patience) in ladder(manner, record) {
@@ -187,7 +202,7 @@ fn walk_down(record: &Record, place: &Path, manner: Manner, end: Instant, is_our
             let _ = sys::unmount::abort_fuse(&mount, is_ours);
         }
         match sys::unmount::unmount(&mount, how, end.min(Instant::now() + patience), is_ours) {
-            Ok(Outcome::Unmounted | Outcome::NotHere) => return Ok(way),
+            Ok(outcome @ (Outcome::Unmounted | Outcome::NotHere)) => return Ok((way, outcome)),
             Ok(Outcome::Covered) => return Err(covered(record, place, manner, is_ours)),
             Err(error) if error.errno() == rustix::io::Errno::TIMEDOUT => {}
             Err(error) if manner == Manner::Polite && way == Way::Polite => return Err(fail(error)),

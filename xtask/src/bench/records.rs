@@ -21,10 +21,14 @@ const TIMES: usize = 20;
 
 /// What is measured, and what it may take beside [`MANY`] mounts, in milliseconds.
 const GOALS: [(&str, f64); 4] = [("list", 60.0), ("inspect", 6.0), ("umount", 6.0), ("reconcile", 60.0)];
+/// The same of one with a client, which has to end, too.
+const OF_FUSE: &str = "umount of a bindfs";
 
 pub(super) fn measure(host: &Host, n: usize) -> Result<Measured> {
     let calm = Calm::now();
     let filesystem = Filesystem::tmpfs();
+    let bindfs = Filesystem::bindfs(host);
+    Filesystem::obtain_images(host);
     let times = n.min(TIMES);
     let mut live: Vec<PathBuf> = Vec::new();
     let mut series = Vec::new();
@@ -37,7 +41,7 @@ pub(super) fn measure(host: &Host, n: usize) -> Result<Measured> {
             live.push(target);
         }
         eprintln!("{} mounts are live", live.len());
-        series.extend(beside(host, count, &mut live, times)?);
+        series.extend(beside(host, &bindfs, count, &mut live, times)?);
     }
     for target in live.drain(..) {
         run(host, &["umount".as_ref(), target.as_os_str()])?;
@@ -46,7 +50,7 @@ pub(super) fn measure(host: &Host, n: usize) -> Result<Measured> {
     series.push(beside_records(host, times)?);
     let p50 = |what: String| series.iter().find(|series| series.what == what).map_or(f64::NAN, Series::p50);
     let mut goals: Vec<_> = GOALS.iter().map(|(what, limit)| goal(named(what, MANY), p50(named(what, MANY)), *limit, "ms")).collect();
-    for what in ["inspect", "umount"] {
+    for what in ["inspect", "umount", OF_FUSE] {
         goals.push(goal(format!("{what}: {MANY} mounts ÷ {FEW}"), p50(named(what, MANY)) / p50(named(what, FEW)), 1.5, "×"));
     }
     goals.push(goal(format!("list, {RECORDS} records"), p50(named_records()), 500.0, "ms"));
@@ -74,7 +78,7 @@ fn named_records() -> String {
     format!("list, {RECORDS} records")
 }
 
-fn beside(host: &Host, count: usize, live: &mut Vec<PathBuf>, times: usize) -> Result<Vec<Series>> {
+fn beside(host: &Host, bindfs: &Filesystem, count: usize, live: &mut Vec<PathBuf>, times: usize) -> Result<Vec<Series>> {
     let mut all: Vec<_> = GOALS.iter().map(|(what, _)| Series::new(&named(what, count), SHOREFAST)).collect();
     for _ in 0..times {
         let target = live.pop().context("there are mounts to unmount")?;
@@ -84,6 +88,14 @@ fn beside(host: &Host, count: usize, live: &mut Vec<PathBuf>, times: usize) -> R
             series.values.push(run(host, &words[..if of_one { 2 } else { 1 }])?);
         }
     }
+    let mut of_fuse = Series::new(&named(OF_FUSE, count), SHOREFAST);
+    let target = host.directory("records/fuse");
+    for _ in 0..times {
+        // Unmounted below.
+        std::mem::forget(Way::shorefast(host, bindfs, &target).mount()?);
+        of_fuse.values.push(run(host, &["umount".as_ref(), target.as_os_str()])?);
+    }
+    all.push(of_fuse);
     Ok(all)
 }
 
