@@ -79,22 +79,34 @@ fn parse_time(text: &str) -> Result<u64, String> {
     if time.as_secs() == 0 { Err("it must be a second at least".to_owned()) } else { Ok(time.as_secs()) }
 }
 
-/// The options by which a single mount chooses: `shorefast-on-exit=heal|keep|detach`, `shorefast-crashes=N`.
+/// The options by which a single mount chooses, each beside a key of the definition.
 pub const ON_EXIT: &str = "shorefast-on-exit";
 pub const CRASHES: &str = "shorefast-crashes";
+pub const WITHIN: &str = "shorefast-crashes-within";
+pub const DEADLINE: &str = "shorefast-heal-deadline";
 
 /// Takes those options out. `policy`: of the definition.
 pub fn take(items: &mut Vec<Item>, on_exit: OnExit, policy: HealPolicy) -> Result<(OnExit, HealPolicy), Error> {
-    let (named, others): (Vec<_>, Vec<_>) = std::mem::take(items).into_iter().partition(|item| [ON_EXIT, CRASHES].contains(&&*item.name));
+    let is_ours = |item: &Item| [ON_EXIT, CRASHES, WITHIN, DEADLINE].contains(&&*item.name);
+    let (named, others): (Vec<_>, Vec<_>) = std::mem::take(items).into_iter().partition(is_ours);
     *items = others;
     let (mut on_exit, mut policy) = (on_exit, policy);
     for item in named {
         let value = item.value.as_deref().unwrap_or_default();
-        if item.name == ON_EXIT {
-            let found = OnExit::NAMES.iter().find(|(name, _)| *name == value);
-            on_exit = found.ok_or(Error::Options { problem: "shorefast-on-exit is heal, keep or detach" })?.1;
-        } else {
-            policy.crashes = value.parse().map_err(|_| Error::Options { problem: "shorefast-crashes is a number" })?;
+        match item.name.as_str() {
+            ON_EXIT => {
+                let found = OnExit::NAMES.iter().find(|(name, _)| *name == value);
+                on_exit = found.ok_or(Error::Options { problem: "shorefast-on-exit is heal, keep or detach" })?.1;
+            }
+            CRASHES => policy.crashes = value.parse().map_err(|_| Error::Options { problem: "shorefast-crashes is a number" })?,
+            WITHIN => {
+                let problem = "shorefast-crashes-within is a time of a second at least, as 10m";
+                policy.within_seconds = parse_time(value).map_err(|_| Error::Options { problem })?;
+            }
+            _ => {
+                let problem = "shorefast-heal-deadline is a time of a second at least, as 30s";
+                policy.deadline_seconds = Some(parse_time(value).map_err(|_| Error::Options { problem })?);
+            }
         }
     }
     Ok((on_exit, policy))
@@ -110,10 +122,13 @@ mod tests {
 
     #[test]
     fn a_mount_chooses_for_itself() {
-        let mut items = vec![item("port", "22"), item(ON_EXIT, "keep"), item(CRASHES, "7")];
+        let mut items = vec![item("port", "22"), item(ON_EXIT, "keep"), item(CRASHES, "7"), item(WITHIN, "1h"), item(DEADLINE, "45s")];
         let (on_exit, policy) = take(&mut items, OnExit::Heal, HealPolicy::default()).unwrap();
-        assert_eq!((on_exit, policy.crashes, items.len()), (OnExit::Keep, 7, 1));
-        for (name, value) in [(ON_EXIT, "mend"), (CRASHES, "many"), (CRASHES, "-1")] {
+        assert_eq!((on_exit, items.len()), (OnExit::Keep, 1));
+        assert_eq!(policy, HealPolicy { crashes: 7, within_seconds: 3600, deadline_seconds: Some(45) });
+        let bad =
+            [(ON_EXIT, "mend"), (CRASHES, "many"), (CRASHES, "-1"), (WITHIN, "10"), (WITHIN, "0s"), (DEADLINE, "soon"), (DEADLINE, "")];
+        for (name, value) in bad {
             assert!(take(&mut vec![item(name, value)], OnExit::Heal, HealPolicy::default()).is_err(), "{name}={value}");
         }
     }

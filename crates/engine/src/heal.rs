@@ -26,7 +26,7 @@ use crate::record::{self, Crash, Record, Replaces};
 use crate::records::Records;
 use crate::replace::Primary;
 use crate::wait_status::WaitStatus;
-use crate::{Installation, answer, plan, reconcile, recover, state, successor, takeover, target_lock};
+use crate::{Installation, answer, last_words, plan, reconcile, recover, state, successor, takeover, target_lock};
 
 /// What a keeper held.
 #[derive(Debug)]
@@ -68,7 +68,8 @@ pub fn ended(records: &Records, id: &str, held: Held) -> Result<Next, Error> {
         drop(held);
         return reconcile::ended(records, id).map(|()| Next::Nothing);
     };
-    let end = ClientEnd { status: status(), ..reconcile::end_of_client(records, &record) };
+    let log = held_log();
+    let end = ClientEnd { status: log.ended.map(WaitStatus), ..reconcile::end_of_client(records, &record) };
     if end.is_well(&record.ends_with) {
         // As without us: whoever ends its service in order takes its mount along.
         drop(held);
@@ -79,7 +80,7 @@ pub fn ended(records: &Records, id: &str, held: Held) -> Result<Next, Error> {
         drop(held);
         return reconcile::ended(records, id).map(|()| Next::Nothing);
     }
-    let mut crash = Crash { at: record::now(), end, healed_after_ms: None, problem: None };
+    let mut crash = Crash::now(&record, end, last_words::of_crash(&log, &record.target));
     if recent(&record, policy) >= policy.crashes {
         let problem = format!("given up: {} crashes within {} s", policy.crashes, policy.within_seconds);
         tell(&record, Level::Error, Event::GaveUp, &format!("its client died ({end}), and no other is started: {problem}"));
@@ -139,10 +140,11 @@ fn is_crash(records: &Records, record: &Record, held: &Held) -> bool {
     held.recipe.is_some() && !is_being_made && is_in_place(records, record, held)
 }
 
-/// How the client ended, by the log that a keeper holds: its name may be gone. `None`: it was killed with its whole sandbox.
-fn status() -> Option<WaitStatus> {
+/// What the client said, and how it ended (`None`: it was killed with its whole sandbox), by the log that a keeper holds: its name may be
+/// gone.
+fn held_log() -> Log {
     let log = PathBuf::from(format!("/proc/self/fd/{}", sys::shim::LOG));
-    Log::read(&log).unwrap_or_default().ended.map(WaitStatus)
+    Log::read(&log).unwrap_or_default()
 }
 
 /// At its own place or, bound by others, at any: a connection ends with its last mount.
@@ -155,13 +157,11 @@ fn is_in_place(records: &Records, record: &Record, held: &Held) -> bool {
     state::is_dead(records, record) || held.connection.as_ref().is_some_and(is_connected)
 }
 
-/// For the swap and the answers, once the new client serves.
+/// For the swap and the answers, once the new client serves. Longer than any process takes to unmount the dead mount: what that aborted is
+/// not begun anew.
 const SWAP: Duration = Duration::from_secs(10);
 /// How long nobody may ask any more before the old connection is let go.
 const QUIET: Duration = Duration::from_millis(300);
-/// How long another process may take to unmount the dead mount: longer than any does, so that what it aborted is not begun anew.
-const LOCK: Duration = Duration::from_secs(10);
-
 fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: Instant) -> Result<(), Error> {
     let Some(recipe) = held.recipe.as_ref().and_then(Recipe::read) else { return Err(Error::NoRecipe) };
     let installation = Installation {
@@ -172,8 +172,10 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
     };
     let host = installation.host(std::sync::Arc::new(shorefast_image::Silent));
     let mut plan = plan::again(&recipe)?;
-    plan.timeout = old.heal.and_then(|policy| policy.deadline_seconds).map_or(plan.timeout, Duration::from_secs);
-    let _only = target_lock::take(&host.run_dir, old.namespace, &old.target, Instant::now() + plan.timeout)?;
+    let patience = old.heal.and_then(|policy| policy.deadline_seconds).map_or(plan.timeout, Duration::from_secs);
+    // One for everything until the new client serves, counted from the crash on, and one for all that comes then.
+    let (until, end) = (since + patience, since + patience + SWAP);
+    let _only = target_lock::take(&host.run_dir, old.namespace, &old.target, until)?;
     // It died while another one was being put in its places, and that went on.
     if let Ok(Some(now)) = records.get(&old.id)
         && now.replaced_by.is_some()
@@ -186,16 +188,16 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
     if !has_ended && plan.exclusive {
         return Err(Error::CannotReplace { path: old.target.clone(), why: Obstacle::StillRuns });
     }
+    plan.timeout = until.saturating_duration_since(Instant::now());
     let mut released = successor::start(records, old, &plan, &host)?.release(&plan)?;
     kill_point::pass(Point::SuccessorServes);
-    let lock = records.lock(&old.id, Instant::now() + LOCK);
+    let lock = records.lock(&old.id, end);
     if !is_in_place(records, old, &held) {
         // Unmounted meanwhile: the new client ends with its mount, which nobody has seen.
         return reconcile::ended(records, &old.id);
     }
     let Some(replaces) = Replaces::of(old) else { return Err(Error::NoRecipe) };
-    let deadline = Instant::now() + SWAP;
-    let mut replaced = takeover::carry_out(&replaces, &mut released.record, released.mounted.mount.as_fd(), deadline, Primary::AsOthers)?;
+    let mut replaced = takeover::carry_out(&replaces, &mut released.record, released.mounted.mount.as_fd(), end, Primary::AsOthers)?;
     if replaced.places.is_empty() {
         return match replaced.degraded.first() {
             // Tried again: what is in the way may go.
@@ -214,14 +216,17 @@ fn take_over(records: &Records, old: &Record, held: Held, crash: &Crash, since: 
     successor.commit()?;
     kill_point::pass(Point::Replaced);
     if let Some(connection) = &held.connection {
-        let _ = answer::all_as_stale(connection.as_fd(), QUIET, Instant::now() + SWAP);
+        // Whoever waits has waited long enough, and gets an answer in any case.
+        let _ = answer::all_as_stale(connection.as_fd(), QUIET, end.max(Instant::now() + QUIET * 4));
     }
     drop(held);
     kill_point::pass(Point::Answered);
-    replaced.settle(deadline);
+    replaced.settle(end);
     takeover::note(&mut successor.record, &replaced);
     successor.commit()?;
     drop(lock);
+    // Its story ends with this crash.
+    let old = &Record { crashes: successor.record.crashes.clone(), ..old.clone() };
     if reconcile::clean_up_replaced(records, old) == Covered::Yes {
         successor.record.covers = Some(old.id.clone());
         successor.commit()?;

@@ -1,4 +1,4 @@
-//! In: a client's log. Out: its last lines, for an error message.
+//! In: a client's log. Out: its last lines, for an error message or a record.
 
 use std::path::Path;
 
@@ -17,6 +17,16 @@ pub fn of(log: &Log, target: &Path) -> Vec<String> {
     lines[lines.len().saturating_sub(LINES)..].iter().map(shown).collect()
 }
 
+/// Fewer and shorter ones, for a record, which is read and written often.
+const LINES_OF_CRASH: usize = 5;
+const WIDTH_OF_CRASH: usize = 200;
+
+pub fn of_crash(log: &Log, target: &Path) -> Vec<String> {
+    let lines = of(log, target);
+    let last = lines.into_iter().rev().take(LINES_OF_CRASH).collect::<Vec<_>>().into_iter().rev();
+    last.map(|line| line.chars().take(WIDTH_OF_CRASH).collect()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,5 +37,13 @@ mod tests {
         let log = Log { written: text.len() as u64, kept: text.into_bytes(), ended: None };
         let lines = of(&log, Path::new("/mnt"));
         assert_eq!((lines.len(), lines[0].as_str(), lines[9].as_str()), (10, "line 3", "busy: /mnt/x"));
+        assert_eq!(of_crash(&log, Path::new("/mnt")), ["line 8", "line 9", "line 10", "line 11", "busy: /mnt/x"]);
+    }
+
+    #[test]
+    fn a_crash_keeps_little_of_what_was_said() {
+        let text = "ä".repeat(1000);
+        let log = Log { written: text.len() as u64, kept: text.into_bytes(), ended: None };
+        assert_eq!(of_crash(&log, Path::new("/mnt")).concat().chars().count(), 200);
     }
 }

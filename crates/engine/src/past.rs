@@ -122,6 +122,11 @@ impl Past {
         self.until.map(|until| until.saturating_sub(self.since))
     }
 
+    /// How long the crash took that it ended with.
+    fn healed_after_ms(&self) -> Option<u64> {
+        self.crashes.last().filter(|crash| crash.id.is_some() && crash.id == self.id)?.healed_after_ms
+    }
+
     fn is(&self, id: &str) -> bool {
         self.id.as_deref() == Some(id)
     }
@@ -169,7 +174,10 @@ impl fmt::Display for Reason<'_> {
             Ending::Unmounted => "unmounted",
             Ending::Ended => "its client ended by itself",
             Ending::Died => "its client died",
-            Ending::Replaced => "another client took over",
+            Ending::Replaced => match self.0.healed_after_ms() {
+                Some(took) => return write!(out, "another client took over after {took} ms{}", OfClient(*end)),
+                None => "another client took over",
+            },
             Ending::Failed => "it could not be mounted",
             Ending::Abandoned => "the process that was mounting it was killed",
             Ending::Restarted => "the host went down",
@@ -177,10 +185,18 @@ impl fmt::Display for Reason<'_> {
         })?;
         match (end, why) {
             (Some(end), _) if *how == Ending::Died => write!(out, ": {end}"),
-            (Some(end), _) => write!(out, "; its client: {end}"),
+            (Some(_), _) => write!(out, "{}", OfClient(*end)),
             (None, Some(why)) => write!(out, ": {why}"),
             (None, None) => Ok(()),
         }
+    }
+}
+
+struct OfClient(Option<ClientEnd>);
+
+impl fmt::Display for OfClient {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |end| write!(out, "; its client: {end}"))
     }
 }
 
@@ -408,6 +424,18 @@ mod tests {
     }
 
     #[test]
+    fn a_crash_that_was_healed_says_how_long_that_took() {
+        let end = ClientEnd { status: Some(WaitStatus(9)), out_of_memory: None };
+        let crash =
+            Crash { at: 1, end, healed_after_ms: Some(12), problem: None, id: Some("m0001-1".to_owned()), said: vec!["ill".to_owned()] };
+        let replaced = Past { how: Ending::Replaced, end: Some(end), crashes: vec![crash.clone()], ..past("m0001-1", "/mnt") };
+        assert_eq!(replaced.reason().to_string(), "another client took over after 12 ms; its client: killed by signal 9");
+        // An upgrade, of one that had been healed before.
+        let upgraded = Past { id: Some("m0001-2".to_owned()), end: None, ..replaced };
+        assert_eq!(upgraded.reason().to_string(), "another client took over");
+    }
+
+    #[test]
     fn what_others_wrote_is_bounded() {
         let run = tempfile::tempdir().unwrap();
         let crash = Crash {
@@ -415,6 +443,8 @@ mod tests {
             end: ClientEnd { status: Some(WaitStatus(9)), out_of_memory: None },
             healed_after_ms: None,
             problem: Some("ä".repeat(100_000)),
+            id: None,
+            said: Vec::new(),
         };
         with_log(run.path(), "m0001-1", b"");
         keep(run.path(), Past { crashes: vec![crash; 20], why: Some("ä".repeat(100_000)), ..past("m0001-1", "/mnt") });

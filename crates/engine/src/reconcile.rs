@@ -19,7 +19,7 @@ use crate::record::{self, Crash, Record};
 use crate::records::Records;
 use crate::state::{self, Look, State};
 use crate::wait_status::WaitStatus;
-use crate::{keeper, recover, services, takeover, target_lock};
+use crate::{keeper, last_words, recover, services, takeover, target_lock};
 
 /// What a reconciliation did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -201,7 +201,8 @@ pub fn ended(records: &Records, id: &str) -> Result<(), Error> {
 fn note_death(records: &Records, record: &Record) {
     let end = end_of_client(records, record);
     remove_cgroup(&record.cgroup);
-    let crash = Crash { at: record::now(), end, healed_after_ms: None, problem: None };
+    let log = ring::Log::read(&records.log(&record.id)).unwrap_or_default();
+    let crash = Crash::now(record, end, last_words::of_crash(&log, &record.target));
     if records.rewrite(&record.with_crash(crash)).is_ok() {
         let about = About { id: Some(&record.id), target: &record.target, client: &record.client };
         journal::tell(Level::Error, Event::Died, about, &format!("its client died, and the mount stays dead: {end}"));

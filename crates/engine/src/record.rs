@@ -120,6 +120,8 @@ impl Record {
         let mut crashes = self.crashes.clone();
         crashes.push(crash);
         crashes.drain(..crashes.len().saturating_sub(REMEMBERED));
+        let older = crashes.len().saturating_sub(WITH_LAST_WORDS);
+        crashes[..older].iter_mut().for_each(|crash| crash.said.clear());
         Self { crashes, ..self.clone() }
     }
 
@@ -147,6 +149,8 @@ impl Record {
 
 /// No more crashes are kept.
 const REMEMBERED: usize = 20;
+/// So many of them with what the client said last.
+const WITH_LAST_WORDS: usize = 3;
 
 /// The death of a client, or a failed attempt to start another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +165,19 @@ pub struct Crash {
     /// Why there was no new client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// The id of the mount whose client it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The last lines of the client that died. Kept for the newest crashes only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<String>,
+}
+
+impl Crash {
+    /// Now, of this mount's client. `said`: its last lines.
+    pub fn now(record: &Record, end: ClientEnd, said: Vec<String>) -> Self {
+        Self { at: now(), end, healed_after_ms: None, problem: None, id: Some(record.id.clone()), said }
+    }
 }
 
 /// A mount that is being replaced.

@@ -59,20 +59,26 @@ fn a_mount_can_ask_for_another_end() {
     let Some(host) = Host::new() else { return };
     let client = Client::named("bindfs");
     let mut request = Request::new(&client, "bindfs", host.directory("source"), host.directory("target"));
-    request.options = "shorefast-on-exit=never".into();
-    request.sandboxed(&host).exits(1).says("heal, keep or detach");
+    for (options, words) in [("shorefast-on-exit=never", "heal, keep or detach"), ("shorefast-heal-deadline=soon", "30s")] {
+        request.options = options.into();
+        request.sandboxed(&host).exits(1).says(words);
+    }
 }
 
 /// A bindfs that starts only if a file says so.
 const MOODY: &str = "types = [\"bindfs\"]\nkernel_types = [\"fuse\"]\nsource = \"path\"\nnamespaces = { user = \"host\" }\nheal = { deadline = \"3s\" }\ncommand = [\"sh\", \"-c\", 'case $(cat \"$1/mood\") in well) exec bindfs \"$@\";; slow) sleep 1000;; *) echo I am ill >&2; exit 3;; esac', \"sh\", \"{source}\", \"{target}\"]\n";
 
 fn moody() -> Option<Scene> {
+    moody_with(MOODY, "")
+}
+
+fn moody_with(definition: &str, options: &str) -> Option<Scene> {
     let host = Host::new()?;
-    let client = Client::defined(&host, "bindfs", MOODY);
+    let client = Client::defined(&host, "bindfs", definition);
     let (source, target) = (host.directory("source"), host.directory("target"));
     fs::write(target.join(super::BELOW), "").expect("the target can be written to");
     fs::write(source.join("mood"), "well").expect("the source can be written to");
-    Request::new(&client, "bindfs", source, &target).sandboxed(&host).succeeds();
+    Request::new(&client, "bindfs", source, &target).options(options).sandboxed(&host).succeeds();
     Some(Scene { host, target })
 }
 
@@ -99,14 +105,18 @@ fn a_client_that_cannot_start_is_tried_again() {
 
 #[test]
 fn nobody_waits_longer_than_the_deadline() {
-    let Some(scene) = moody() else { return };
-    fs::write(scene.host.path("source/mood"), "slow").expect("the source can be written to");
-    scene.daemon().signal(Signal::KILL);
-    let begun = Instant::now();
-    let error = fs::read_dir(&scene.target).expect_err("nobody serves it");
-    assert!(begun.elapsed() > Duration::from_secs(1), "it waits for the new client: {error}");
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    scene.end();
+    // The mount's own word counts more than the definition's.
+    let patient = MOODY.replace("3s", "10m");
+    for (definition, options) in [(MOODY, ""), (patient.as_str(), "shorefast-heal-deadline=3s")] {
+        let Some(scene) = moody_with(definition, options) else { return };
+        fs::write(scene.host.path("source/mood"), "slow").expect("the source can be written to");
+        scene.daemon().signal(Signal::KILL);
+        let begun = Instant::now();
+        let error = fs::read_dir(&scene.target).expect_err("nobody serves it");
+        assert!(begun.elapsed() > Duration::from_secs(1), "it waits for the new client: {error}");
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        scene.end();
+    }
 }
 
 #[test]

@@ -114,6 +114,41 @@ fn of_a_dead_mount_that_was_kept_it_is_known_how_its_client_died() {
     host.assert_nothing_left();
 }
 
+/// When, why, how long it took until another client served, and what was said last: of the mount, and of the client that died.
+#[test]
+fn a_crash_that_was_healed_is_told_in_full() {
+    let rows = [
+        ("exit 7", "", "exit status 7"),
+        ("kill -SEGV $$", "", "killed by signal 11"),
+        ("exec tail /dev/zero", "limits = { memory = \"64M\" }", "killed by signal 9: out of memory, of which it may use 64 MiB"),
+    ];
+    for (last, more_keys, end) in rows {
+        let Some(host) = Host::new() else { return };
+        let id = mount(&host, &client(&host, SERVES, last, more_keys));
+        kill_bindfs(&host);
+        let said = |crash: &Value| crash["said"].as_array().is_some_and(|lines| lines.contains(&"my last words".into()));
+        let row = wait::until("another client", || {
+            let rows = host.list();
+            let is_new = rows.first().is_some_and(|row| row["state"] == "serving" && row["id"] != id.as_str());
+            is_new.then(|| host.shorefast(&["inspect", "--json", "/srv/target"]).succeeds().json())
+        });
+        let crash = &row["crashes"][0];
+        assert_eq!((&crash["client"], &crash["id"]), (&end.into(), &id.as_str().into()), "{crash}");
+        assert!(crash["healed_after_ms"].is_u64() && crash["at"].is_string() && said(crash), "{crash}");
+        wait::until("its story", || (past(&host).len() == 1).then_some(()));
+        // By its id, who asks gets to the client that has taken over.
+        let told = past(&host).remove(0);
+        assert_eq!((&told["id"], &told["state"], &told["crashes"][0]), (&id.as_str().into(), &"replaced".into(), crash), "{told}");
+        let why = told["why"].as_str().unwrap_or_default();
+        assert!(why.starts_with("another client took over after ") && why.ends_with(&format!(" ms; its client: {end}")), "{why}");
+        assert!(host.shorefast(&["list", "--all"]).succeeds().stdout.contains("another client took over after "));
+        host.shorefast(&["logs", "/srv/target"]).succeeds().says(end).says("another one took over after ");
+        command::run(&["umount", "/srv/target"]);
+        wait::until("the mount to be gone", || host.list().is_empty().then_some(()));
+        host.assert_nothing_left();
+    }
+}
+
 #[test]
 fn a_mount_that_fails_leaves_why_and_what_its_client_said() {
     let Some(host) = Host::new() else { return };

@@ -6,11 +6,13 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use shorefast_engine::record::Record;
 use shorefast_engine::records::Records;
 use shorefast_engine::{Error, find, past, text};
 use shorefast_sys::ring::{self, Log};
 
-use crate::front::candidates;
+use crate::front::{candidates, table};
+use crate::report;
 
 #[derive(Debug, clap::Args)]
 pub struct LogsArguments {
@@ -85,6 +87,7 @@ pub fn run(records: &Records, arguments: &LogsArguments) -> Result<(), Error> {
 fn open(records: &Records, target: &Path) -> Result<Source, Error> {
     match find::find(records, target) {
         Ok(record) => {
+            tell_of_crash(&record);
             let live = Live { path: records.log(&record.id), lineage: record.lineage().to_owned(), id: record.id };
             let log = File::open(&live.path).map_err(|source| Error::Record { path: live.path.clone(), source })?;
             Ok(Source { log, live: Some(live) })
@@ -96,6 +99,17 @@ fn open(records: &Records, target: &Path) -> Result<Source, Error> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// What its earlier clients said is in logs of their own. Not among the lines of this one, which a program may read.
+fn tell_of_crash(record: &Record) {
+    let Some(crash) = record.crashes.last() else { return };
+    let what = crash.healed_after_ms.map_or_else(String::new, |took| format!(", and another one took over after {took} ms"));
+    report::say(&format!(
+        "shorefast: a client of it died {} ({}){what}; `shorefast inspect` has its last lines",
+        table::ago(crash.at),
+        crash.end
+    ));
 }
 
 /// The client that has taken over.

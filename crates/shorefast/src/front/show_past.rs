@@ -76,6 +76,7 @@ pub fn row(story: &Past) -> Value {
             "out_of_memory": end.out_of_memory.is_some(),
             "limit_bytes": end.out_of_memory.and_then(|out_of_memory| out_of_memory.limit_bytes),
         })),
+        "crashes": story.crashes.iter().map(crash).collect::<Vec<_>>(),
     })
 }
 
@@ -83,7 +84,6 @@ pub fn row(story: &Past) -> Value {
 pub fn inspect(records: &Records, target: &Path) -> Option<Value> {
     let (story, log) = past::find(records.directory(), target)?;
     let mut value = row(&story);
-    value["crashes"] = story.crashes.iter().map(crash).collect();
     value["log"] = text::escape(log.as_os_str().as_bytes()).into();
     Some(value)
 }
@@ -94,5 +94,7 @@ pub fn crash(crash: &Crash) -> Value {
         "client": crash.end.to_string(),
         "healed_after_ms": crash.healed_after_ms,
         "problem": crash.problem,
+        "id": crash.id,
+        "said": crash.said.iter().map(|line| text::printable(line)).collect::<Vec<_>>(),
     })
 }
