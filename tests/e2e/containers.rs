@@ -4,6 +4,10 @@
 
 #[path = "containers/docker.rs"]
 mod docker;
+#[path = "containers/heals.rs"]
+mod heals;
+#[path = "replace/load.rs"]
+mod load;
 #[path = "containers/plugin.rs"]
 mod plugin;
 #[path = "containers/volume_calls.rs"]
@@ -89,8 +93,16 @@ fn works_in(kind: Kind) {
     let row = &host.list()[0];
     assert_eq!((&row["mode"], &row["state"]), (&"exec".into(), &"serving".into()), "{row}");
     assert!(row["image"].as_str().is_some_and(|name| name.ends_with(":clients")), "{row}");
+    let first = daemon(&host);
+    lives_in(&first, &Process { pid });
+
+    // When it dies, another one takes over, in the same container.
+    first.signal(Signal::KILL);
+    assert_eq!(fs::read(target.join("file")).expect("users wait, and do not fail"), b"in the container");
+    heals::another_serves(&host, &first);
     let daemon = daemon(&host);
     lives_in(&daemon, &Process { pid });
+    assert_eq!((mountinfo::at(&target).len(), look_inside(pid) == before), (1, true), "the container was changed");
     command::run(&["umount", text(&target)]);
     host.assert_nothing_left();
     assert_eq!(daemon.status("Name"), None);
@@ -283,9 +295,24 @@ fn a_caller_in_a_container_mounts_on_the_host_and_may_end() {
     }
     other.run(&["podman", "rm", "--force", "--time=0", "agent"]).succeeds();
     assert_eq!(read().expect("the mount outlives its caller"), b"content");
+
+    // So does what starts another client when this one dies.
+    let bindfs = || host.sandboxed().into_iter().find(|process| process.status("Name").as_deref() == Some("bindfs"));
+    let first = bindfs().expect("it serves");
+    first.signal(Signal::KILL);
+    assert_eq!(read().expect("users wait, and do not fail"), b"content");
+    wait::until("another client", || bindfs().filter(|process| process.pid != first.pid));
+    assert_eq!(other.mounts_at(&target), 1);
     other.run(&["umount", text(&target)]).succeeds();
     wait::until("all of it to end", || host.sandboxed().is_empty().then_some(()));
     assert_eq!(other.mounts_at(&target), 0);
+}
+
+/// The process that [`load::Load`] starts.
+#[test]
+#[ignore = "it is the process that other tests start"]
+fn loading_process() {
+    load::loading_process();
 }
 
 /// As the DaemonSet of deploy/kubernetes/csi has it.

@@ -14,7 +14,7 @@ mod soak;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use load::{Access, Load};
@@ -179,13 +179,28 @@ const CRASHES: u32 = 6;
 fn descriptors_of_the_old_mount_fail_at_once() {
     let Some(scene) = scene(OFTEN) else { return };
     let file = fs::File::open(scene.target.join("file")).expect("it is served");
+    let directory = fs::File::open(scene.target.join("sub")).expect("it is served");
+    // Told when to look at its working directory.
+    let mut inside = Command::new("sh");
+    inside.args(["-c", "read word; exec ls ."]).current_dir(scene.target.join("sub"));
+    let mut inside = inside.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh");
     scene.crash();
     let begun = std::time::Instant::now();
     let mut bytes = [0; 5];
     let read = std::os::unix::fs::FileExt::read_at(&file, &mut bytes, 4096);
     assert!(read.is_err() || begun.elapsed() < Duration::from_secs(1), "{read:?}");
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-    drop(file);
+    let listed = rustix::fs::Dir::read_from(&directory).and_then(|mut entries| entries.try_for_each(|entry| entry.map(drop)));
+    assert!(listed.is_err(), "{listed:?}");
+    let opened = rustix::fs::openat(&directory, "file", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty());
+    assert!(opened.is_err(), "{opened:?}");
+    let mut word = inside.stdin.take().expect("a pipe");
+    std::io::Write::write_all(&mut word, b"look\n").expect("it waits");
+    drop(word);
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    let status = shorefast_sys::deadline::exit_or_kill(&mut inside, end).expect("a child of ours");
+    assert!(status.is_some_and(|status| !status.success()), "{status:?}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop((file, directory));
     scene.end();
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
+use shorefast_sys::namespace::Home;
 use shorefast_tests::wait;
 
 /// Of one kind.
@@ -47,6 +49,9 @@ pub(crate) struct Load {
 
 /// Set in its environment: only the kinds of operations that this client has.
 pub(crate) const ANY_CLIENT: &str = "LOAD_ANY_CLIENT";
+
+/// Set in its environment: all of it happens in this mount namespace, a file of /proc. No program runs there: it may lack what ours needs.
+pub(crate) const NAMESPACE: &str = "LOAD_NAMESPACE";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -254,22 +259,7 @@ pub(crate) fn loading_process() {
         return;
     }
     let name = variable("LOAD_NAME");
-    let mut kinds: Vec<&'static Kind> = READING.iter().collect();
-    if variable("LOAD_ACCESS") == "rw" {
-        kinds.extend(&WRITING);
-        for file in ["linked", "changed", "cut"] {
-            fs::write(at.join(file), "hello").expect("a mount that can be written to");
-        }
-        fs::create_dir_all(at.join("deep")).expect("a mount that can be written to");
-    }
-    if std::env::var_os(ANY_CLIENT).is_some() {
-        let number = |index: usize| u64::from(std::process::id()) * 1_000_000 + index as u64;
-        let can = |(index, kind): (usize, &'static Kind)| match kind.1(&at, number(index)) {
-            Err(Failure::ByPath(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::IO)) => None,
-            _ => Some(kind),
-        };
-        kinds = kinds.into_iter().enumerate().filter_map(can).collect();
-    }
+    let kinds = std::thread::scope(|scope| scope.spawn(|| inside(|| prepare(&at))).join()).expect("it does not panic");
     let (stop, round) = (AtomicBool::new(false), AtomicU64::new(0));
     let reached: Vec<_> = kinds.iter().map(|_| AtomicU64::new(0)).collect();
     let stop_file = PathBuf::from(variable("LOAD_STOP"));
@@ -278,7 +268,7 @@ pub(crate) fn loading_process() {
             let (at, stop, round, reached) = (&at, &stop, &round, &reached[index]);
             // Nobody uses the same names.
             let first = u64::from(std::process::id()) * 100_000_000_000 + index as u64 * 10_000_000 + name.len() as u64;
-            (kind.0, scope.spawn(move || work(kind.1, at, first, stop, round, reached)))
+            (kind.0, scope.spawn(move || inside(|| work(kind.1, at, first, stop, round, reached))))
         };
         let workers: Vec<_> = kinds.iter().enumerate().map(|(index, kind)| begin(index, kind)).collect();
         fs::write(variable("LOAD_READY"), "").expect("a directory of the test's");
@@ -293,6 +283,36 @@ pub(crate) fn loading_process() {
         workers.into_iter().map(|(kind, worker)| (kind.to_owned(), worker.join().expect("it does not panic"))).collect::<Result>()
     });
     fs::write(variable("LOAD_REPORT"), serde_json::to_vec(&result).expect("numbers and words")).expect("a directory of the test's");
+}
+
+/// For a thread of its own.
+fn inside<T>(act: impl FnOnce() -> T) -> T {
+    let Some(namespace) = std::env::var_os(NAMESPACE) else { return act() };
+    let namespace = fs::File::open(namespace).expect("a process that runs");
+    let home = Home::here().expect("our own namespace");
+    let _visit = home.visit(namespace.as_fd()).expect("a namespace that can be entered");
+    act()
+}
+
+/// The kinds of operations that can be done there.
+fn prepare(at: &Path) -> Vec<&'static Kind> {
+    let mut kinds: Vec<&'static Kind> = READING.iter().collect();
+    if std::env::var("LOAD_ACCESS").is_ok_and(|access| access == "rw") {
+        kinds.extend(&WRITING);
+        for file in ["linked", "changed", "cut"] {
+            fs::write(at.join(file), "hello").expect("a mount that can be written to");
+        }
+        fs::create_dir_all(at.join("deep")).expect("a mount that can be written to");
+    }
+    if std::env::var_os(ANY_CLIENT).is_some() {
+        let number = |index: usize| u64::from(std::process::id()) * 1_000_000 + index as u64;
+        let can = |(index, kind): (usize, &'static Kind)| match kind.1(at, number(index)) {
+            Err(Failure::ByPath(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::IO)) => None,
+            _ => Some(kind),
+        };
+        kinds = kinds.into_iter().enumerate().filter_map(can).collect();
+    }
+    kinds
 }
 
 fn work(kind: fn(&Path, u64) -> Done, at: &Path, first: u64, stop: &AtomicBool, round: &AtomicU64, reached: &AtomicU64) -> Counted {
