@@ -53,6 +53,57 @@ mod tests {
         }
     }
 
+    /// What must not run twice at once is not upgraded while it serves. Everybody else can be: they keep nothing that another client of the
+    /// same source would spoil, or only read.
+    #[test]
+    fn who_must_not_run_twice_says_so() {
+        let (exclusive, others): (Vec<_>, Vec<_>) = names().partition(|name| named(name).map(Layer::complete).unwrap().unwrap().exclusive);
+        assert_eq!(exclusive, EXCLUSIVE);
+        assert_eq!(others, SEVERAL, "a new definition has to be in one of the lists");
+    }
+
+    const EXCLUSIVE: [&str; 13] = [
+        "archivemount",
+        "cryfs",
+        "davfs",
+        "encfs",
+        "fuse-overlayfs",
+        "fuse-zip",
+        "fuse2fs",
+        "fusefat",
+        "gocryptfs",
+        "nbdfuse",
+        "ntfs-3g",
+        "s3backer",
+        "securefs",
+    ];
+
+    const SEVERAL: [&str; 23] = [
+        "avfs",
+        "bindfs",
+        "borg",
+        "ceph",
+        "ceph-fuse",
+        "cifs",
+        "convmvfs",
+        "curlftpfs",
+        "disorderfs",
+        "erofsfuse",
+        "fuseiso",
+        "glusterfs",
+        "httpdirfs",
+        "mergerfs",
+        "moosefs",
+        "nfs",
+        "posixovl",
+        "rclone",
+        "restic",
+        "s3fs",
+        "smbnetfs",
+        "squashfuse",
+        "sshfs",
+    ];
+
     #[test]
     fn files_that_options_name_are_shown() {
         for name in names() {
