@@ -79,7 +79,7 @@ rows! {
     lasts_asking lasts_serving lasts_holding lasts_forking
     signals_everybody
     fills_memory fills_memory_files fills_shared_segments fills_scratch fills_inodes fills_processes fills_threads
-    fills_message_queues fills_log fills_log_line speaks_to_terminal starves_inotify starves_signals
+    fills_message_queues fills_log fills_log_line fills_syslog speaks_to_terminal starves_inotify starves_signals
 }
 
 #[test]

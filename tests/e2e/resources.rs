@@ -15,9 +15,9 @@ use shorefast_tests::{Client, Host, cgroups, command, wait};
 const KERNEL_MOUNTS: usize = 200;
 const FUSE_MOUNTS: usize = 20;
 
-/// Of ours, for each FUSE mount: two processes, the one with the client's output, its log and its children's signals open, the other
+/// Of ours, for each FUSE mount: two processes, the one with the client's output, its syslog, its log and its children's signals open, the other
 /// with a pidfd, the log, our binary and the recipe, and the run directory, because this test's host has a mount namespace of its own.
-const FILES_PER_FUSE_MOUNT: usize = 10;
+const FILES_PER_FUSE_MOUNT: usize = 11;
 
 /// Where nobody ever calls anything but mount and plain umount, records of what is gone do not pile up.
 #[test]

@@ -4,6 +4,8 @@
 mod past;
 #[path = "truth/reasons.rs"]
 mod reasons;
+#[path = "truth/syslog.rs"]
+mod syslog;
 #[path = "truth/archives.rs"]
 mod archives;
 #[path = "truth/host_keys.rs"]

@@ -38,7 +38,7 @@ pub fn run(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -
 
 fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd>) -> Result<()> {
     prepare(shape)?;
-    root::enter_empty(small_namespace, shape.rights)?;
+    let syslog = root::enter_empty(small_namespace, shape.rights)?;
     control::send_standing(control.as_fd())?;
     // Done before waiting, because the orders take a while to arrive.
     let filter = match shape.rights {
@@ -49,7 +49,7 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     limit(orders.process_limits);
     if let Some(joins) = &descriptors.joins {
-        join(joins, control, &descriptors)?;
+        join(joins, control, &syslog, &descriptors)?;
     }
     // From here on with the client's uid. The user namespace is created under it as well: the kernel charges what
     // happens inside to the creator's limits, and the client must not use up root's.
@@ -116,6 +116,7 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
         (control.as_fd(), sys::shim::CONTROL),
         (descriptors.output_read.as_fd(), sys::shim::OUTPUT),
         (descriptors.ring.as_fd(), sys::shim::RING),
+        (syslog.as_fd(), sys::shim::SYSLOG),
     ];
     if let Some(joins) = &descriptors.joins {
         arguments.push(sys::shim::FOLLOW);
@@ -129,9 +130,9 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
 /// so, everything of the host is dropped first: root and mount namespace are our own since [`root::enter_empty`]; here
 /// we close the caller's standard descriptors and the namespace that the root was made from. Capabilities are dropped
 /// only afterwards, because setns(2) needs them.
-fn join(joins: &Joins, control: &OwnedFd, descriptors: &Descriptors) -> Result<()> {
+fn join(joins: &Joins, control: &OwnedFd, syslog: &OwnedFd, descriptors: &Descriptors) -> Result<()> {
     let Descriptors { output_read, output_write, ring, .. } = descriptors;
-    let used = [control, output_read, output_write, ring].into_iter().chain(joins.descriptors());
+    let used = [control, syslog, output_read, output_write, ring].into_iter().chain(joins.descriptors());
     let mut keep: Vec<_> = used.map(|fd| fd.as_raw_fd()).collect();
     keep.sort_unstable();
     sys::process::close_all_but(&keep);

@@ -9,7 +9,8 @@
 //!   child; if the serving process failed, at once, and if that ended well, after a few seconds at most: nobody answers
 //!   the mount's users any more, and in a pid namespace the others end with pid 1. 3 = control socket, 4 = read end of
 //!   the client's output, 5 = ring file, 6 = with `follow`, a pidfd: it exits when that process does. 7 = the mount's
-//!   recipe, only held: for a new keeper, should the first one be killed.
+//!   recipe, only held: for a new keeper, should the first one be killed. 8 = the socket /dev/log of the sandbox: what
+//!   the client says with syslog(3) goes into the same ring.
 //! * `keeper RUN_DIR ID ORIGIN` runs on the host. It waits until the mounting process releases it or dies, then for the
 //!   end of the sandbox, and then executes the full shorefast binary, which cleans up. 3 = control socket, 4 = pidfd of
 //!   the sandbox's first process, 5 = the shorefast binary, 6 = the mount's log, for that binary. If the mounting
@@ -39,6 +40,7 @@ const RING: i32 = 5;
 const BINARY: i32 = 5;
 const FOLLOWED: i32 = 6;
 const HOME: i32 = 7;
+const SYSLOG: i32 = 8;
 const CONNECTION: i32 = 10;
 
 /// Must agree with `sys::ring`.
@@ -47,6 +49,14 @@ const RING_BYTES: u64 = 64 * 1024;
 const ENDED_SHIFT: u32 = 48;
 const MARKS: u64 = 256 * 1024;
 const MARK_COUNT: u64 = 256;
+
+/// The longest message of syslog(3): the rest is left out.
+const LONGEST: usize = 1024;
+/// How many messages of one second go into the ring: its 64 KiB are for the client's output, too.
+const MESSAGES_PER_SECOND: u32 = 200;
+/// How many are read before this process looks at anything else.
+const MESSAGES_AT_ONCE: u32 = 512;
+const LEFT_OUT: &[u8] = b"(more than 200 messages to syslog in one second: the rest is left out)\n";
 
 #[cfg(target_arch = "x86_64")]
 mod nr {
@@ -137,6 +147,7 @@ struct PollFd {
 
 const POLLIN: i16 = 1;
 const EINTR: isize = -4;
+const EAGAIN: isize = -11;
 const SIGCHLD: u64 = 17;
 const MSG_NOSIGNAL: usize = 0x4000;
 
@@ -215,13 +226,14 @@ fn init(helper: i32, followed: i32) -> ! {
     let mask: u64 = 1 << (SIGCHLD - 1);
     syscall(nr::RT_SIGPROCMASK, [0, &raw const mask as usize, 0, 8, 0, 0]);
     let children = syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, 0o2004000, 0, 0]) as i32;
-    let mut log = Log { total: 0, marked: 0, marks: 0 };
+    let mut log = Log { total: 0, marked: 0, marks: 0, is_within_a_line: false, messages: 0, counted: 0 };
     let mut server = Server { pid: NOBODY, has_ended: false };
     let mut fds = [
         PollFd { fd: children, events: POLLIN, revents: 0 },
         PollFd { fd: OUTPUT, events: POLLIN, revents: 0 },
         PollFd { fd: CONTROL, events: POLLIN, revents: 0 },
         PollFd { fd: followed, events: POLLIN, revents: 0 },
+        PollFd { fd: SYSLOG, events: POLLIN, revents: 0 },
     ];
     // A child may have exited before SIGCHLD was blocked.
     reap(helper, &mut server, &mut log);
@@ -233,6 +245,9 @@ fn init(helper: i32, followed: i32) -> ! {
         }
         if fds[1].revents != 0 && copy_output(&mut log) {
             fds[1].fd = -1;
+        }
+        if fds[4].revents != 0 && !copy_messages(&mut log) {
+            fds[4].fd = -1;
         }
         if fds[0].revents != 0 {
             let mut info = [0u8; 128];
@@ -280,17 +295,17 @@ fn reap(helper: i32, server: &mut Server, log: &mut Log) {
             log.write_header();
             server.has_ended = true;
             if status != 0 {
-                copy_output(log);
+                copy_last_words(log);
                 exit(0);
             }
         }
         if pid == helper as isize {
             // The helper's last output belongs in the log before its exit is reported.
-            copy_output(log);
+            copy_last_words(log);
             // Errors are ignored: the broker may be gone, or may have released us already.
             syscall(nr::SENDTO, [CONTROL as usize, &raw const status as usize, 4, MSG_NOSIGNAL, 0, 0]);
         } else if pid < 0 && pid != EINTR {
-            copy_output(log);
+            copy_last_words(log);
             exit(0);
         }
     }
@@ -303,6 +318,11 @@ struct Log {
     /// The second of the newest mark, and how many there were.
     marked: u64,
     marks: u64,
+    /// Whether the newest byte is not the end of a line.
+    is_within_a_line: bool,
+    /// Messages of syslog(3) in the second `counted`.
+    messages: u32,
+    counted: u64,
 }
 
 impl Log {
@@ -311,12 +331,7 @@ impl Log {
     }
 
     /// For each second in which something is written: when, and what there was before.
-    fn mark(&mut self) {
-        const CLOCK_REALTIME: usize = 0;
-        let mut now = [0u64; 2];
-        syscall(nr::CLOCK_GETTIME, [CLOCK_REALTIME, now.as_mut_ptr() as usize, 0, 0, 0, 0]);
-        // SAFETY: a live local; volatile, because the compiler does not know that the kernel wrote to it.
-        let second = unsafe { core::ptr::read_volatile(now.as_ptr()) };
+    fn mark(&mut self, second: u64) {
         if second != self.marked {
             let mark = [second, self.total & ((1 << ENDED_SHIFT) - 1)];
             write_at(mark.as_ptr() as usize, 16, MARKS + self.marks % MARK_COUNT * 16);
@@ -324,6 +339,49 @@ impl Log {
             self.marks += 1;
         }
     }
+
+    fn add(&mut self, bytes: &[u8], second: u64) {
+        let Some(last) = bytes.last() else { return };
+        self.is_within_a_line = *last != b'\n';
+        self.mark(second);
+        let mut done = 0u64;
+        while done < bytes.len() as u64 {
+            let at = (self.total + done) % RING_BYTES;
+            let part = (bytes.len() as u64 - done).min(RING_BYTES - at);
+            write_at(bytes.as_ptr() as usize + done as usize, part as usize, RING_HEADER + at);
+            done += part;
+        }
+        self.total += done;
+        self.write_header();
+    }
+
+    /// A line of its own for each message.
+    fn add_message(&mut self, message: &[u8]) {
+        let second = now();
+        if second != self.counted {
+            (self.messages, self.counted) = (0, second);
+        }
+        self.messages = self.messages.saturating_add(1);
+        if self.messages > MESSAGES_PER_SECOND + 1 {
+            return;
+        }
+        if self.is_within_a_line {
+            self.add(b"\n", second);
+        }
+        if self.messages > MESSAGES_PER_SECOND {
+            return self.add(LEFT_OUT, second);
+        }
+        self.add(message, second);
+        self.add(b"\n", second);
+    }
+}
+
+fn now() -> u64 {
+    const CLOCK_REALTIME: usize = 0;
+    let mut now = [0u64; 2];
+    syscall(nr::CLOCK_GETTIME, [CLOCK_REALTIME, now.as_mut_ptr() as usize, 0, 0, 0, 0]);
+    // SAFETY: a live local; volatile, because the compiler does not know that the kernel wrote to it.
+    unsafe { core::ptr::read_volatile(now.as_ptr()) }
 }
 
 fn write_at(from: usize, length: usize, at: u64) {
@@ -338,18 +396,48 @@ fn copy_output(log: &mut Log) -> bool {
         if n <= 0 {
             return n == 0;
         }
-        log.mark();
-        let mut done = 0u64;
-        while done < n as u64 {
-            let at = (log.total + done) % RING_BYTES;
-            let part = (n as u64 - done).min(RING_BYTES - at);
-            let from = &raw const buffer as usize + done as usize;
-            write_at(from, part as usize, RING_HEADER + at);
-            done += part;
-        }
-        log.total += done;
-        log.write_header();
+        let Some(bytes) = buffer.get(..n as usize) else { return true };
+        log.add(bytes, now());
     }
+}
+
+fn copy_last_words(log: &mut Log) {
+    copy_output(log);
+    copy_messages(log);
+}
+
+/// Copies some of the messages that wait at /dev/log into the ring. The client writes them, and anything else that it
+/// likes: they are bytes for whoever reads the log. read(2) drops descriptors that come with them. An empty one is not
+/// the end of anything. False: there is no such socket.
+fn copy_messages(log: &mut Log) -> bool {
+    let mut buffer = [0u8; LONGEST];
+    for _ in 0..MESSAGES_AT_ONCE {
+        let n = read(SYSLOG, &mut buffer);
+        if n < 0 {
+            return n == EAGAIN;
+        }
+        let message = buffer.get(..n as usize).unwrap_or_default();
+        log.add_message(without_end(without_priority(message)));
+    }
+    true
+}
+
+/// syslog(3) puts facility and level before what was said, as in `<30>`.
+fn without_priority(message: &[u8]) -> &[u8] {
+    let [b'<', rest @ ..] = message else { return message };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match rest.get(digits..) {
+        Some([b'>', said @ ..]) if (1..=3).contains(&digits) => said,
+        _ => message,
+    }
+}
+
+/// C libraries end messages with a line break, with NUL, or with nothing.
+fn without_end(mut message: &[u8]) -> &[u8] {
+    while let [rest @ .., b'\n' | 0] = message {
+        message = rest;
+    }
+    message
 }
 
 /// Returns the pid of the process that serves the mount, as far as it is known.

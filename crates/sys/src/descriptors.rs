@@ -3,7 +3,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -35,6 +35,14 @@ pub fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Vec<Ow
         _ => None,
     });
     Ok((count, fds.flatten().collect()))
+}
+
+/// From Linux 6.16, senders to this unix socket cannot send descriptors. Before that, read(2) drops those that come.
+pub fn take_none(socket: BorrowedFd<'_>) {
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let off: libc::c_int = 0;
+    // SAFETY: the value is a live local of the length given. Older kernels fail with ENOPROTOOPT.
+    unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const off).cast(), size_of_val(&off) as u32) };
 }
 
 /// A copy of the descriptor that this process was given at a fixed number; the copy is close-on-exec. `None`: there is no such descriptor.

@@ -29,6 +29,8 @@ pub const RECIPE: i32 = 9;
 pub const CONNECTION: i32 = 10;
 /// `init` holds a second copy of the recipe.
 pub const RECIPE_OF_INIT: i32 = 7;
+/// The socket /dev/log of the sandbox, for `init`.
+pub const SYSLOG: i32 = 8;
 
 /// Argument of `init`: exit when the process at [`FOLLOWED`] does.
 pub const FOLLOW: &CStr = c"follow";

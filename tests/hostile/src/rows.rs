@@ -547,6 +547,7 @@ pub(crate) static ALL: &[Row] = &[
     deadly("fills-message-queues", "2,000 message queues", |_| exhaustion::fills_message_queues()),
     alone("fills-log", "50 MB of output", exhaustion::fills_log),
     alone("fills-log-line", "20 MB of output in one line", exhaustion::fills_log_with_one_line),
+    alone("fills-syslog", "a flood of messages to /dev/log: long, empty, and with descriptors", |_| exhaustion::fills_syslog()),
     failing("speaks-to-terminal", "terminal control codes as last words", exhaustion::speaks_to_the_terminal),
     alone("starves-inotify", "all inotify instances, also those of the host's root", |_| exhaustion::starves_inotify()),
     alone("starves-signals", "all queued signals, also those of the host's root", |_| exhaustion::starves_signals()),

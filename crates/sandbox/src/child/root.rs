@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::mount::{MountAttrFlags, UnmountFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use shorefast_sys as sys;
 use sys::{Result, call};
 
@@ -13,6 +14,7 @@ use crate::spec::{DEFAULT_SCRATCH, Rights};
 
 const PROC: &str = "proc";
 const DEV: &str = "dev";
+const LOG: &str = "dev/log";
 
 const DEVICES: &[(&str, u32, u32)] = &[
     ("dev/null", 1, 3),
@@ -25,8 +27,8 @@ const DEVICES: &[(&str, u32, u32)] = &[
 ];
 
 /// Enters a new mount namespace with an empty root. `small`: the mount namespace to copy, if the launching process
-/// found one.
-pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights) -> Result<()> {
+/// found one. Returns the socket [`LOG`].
+pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights) -> Result<OwnedFd> {
     let size = DEFAULT_SCRATCH.to_string();
     let options = [("size", size.as_str()), ("nr_inodes", "65536"), ("mode", "0755"), ("source", "shorefast")];
     let root = sys::mount::new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
@@ -51,7 +53,20 @@ pub fn enter_empty(small: Option<&OwnedFd>, rights: Rights) -> Result<()> {
         call(|| format!("mkdir({name:?})"), rustix::fs::mkdir(name, Mode::from_raw_mode(0o755)))?;
     }
     sys::mount::attach(proc.as_fd(), CWD, Path::new(PROC))?;
-    DEVICES.iter().try_for_each(|device| make_device(*device))
+    DEVICES.iter().try_for_each(|device| make_device(*device))?;
+    make_log()
+}
+
+/// Where syslog(3) sends to. Pid 1 reads it: a process without rights, as hostile as what the client sends may be. The
+/// umask lets everybody send.
+fn make_log() -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket =
+        call(|| "socket(AF_UNIX, SOCK_DGRAM)".into(), rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None))?;
+    let bound = SocketAddrUnix::new(LOG).and_then(|address| rustix::net::bind(&socket, &address));
+    call(|| format!("bind({LOG:?})"), bound)?;
+    sys::descriptors::take_none(socket.as_fd());
+    Ok(socket)
 }
 
 fn make_device((path, major, minor): (&str, u32, u32)) -> Result<()> {

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 use std::thread;
 use std::time::Duration;
 
@@ -164,6 +165,33 @@ pub(super) fn fills_log_with_one_line(_: &Sandbox) -> Outcome {
     }
     let _ = sys::call(libc::SYS_write, [2, at(c"\n"), 1]);
     refused("20 MB in one line, the driver looks at what was kept")
+}
+
+/// Whoever reads them is a process of Shorefast's.
+pub(super) fn fills_syslog() -> Outcome {
+    let socket = match UnixDatagram::unbound().and_then(|socket| socket.connect("/dev/log").map(|()| socket)) {
+        Ok(socket) => socket,
+        Err(error) => return refused(Errno::from(error).to_string()),
+    };
+    let long = vec![b'<'; 16384];
+    let messages: [&[u8]; 6] = [b"<13>hostile", b"", b"<", b"<99999999>hostile\n\0", b"\x1b[2J\xff\0\n", &long];
+    let (mut sent, mut with_descriptor) = (0, 0);
+    for turn in 0..30_000 {
+        match socket.send(messages[turn % messages.len()]) {
+            Ok(_) => sent += 1,
+            Err(error) => return refused(format!("{} after {sent} messages", Errno::from(error))),
+        }
+        with_descriptor += usize::from(turn % 100 == 0 && send_descriptor(&socket).is_ok());
+    }
+    refused(format!("{sent} messages, {with_descriptor} more with a descriptor; the driver looks at what was kept"))
+}
+
+fn send_descriptor(socket: &UnixDatagram) -> Answer {
+    let file = File::open("/dev/null").map_err(Errno::from)?;
+    let header = [size_of::<[usize; 3]>() - 4, (libc::SCM_RIGHTS as usize) << 32 | libc::SOL_SOCKET as usize, file.as_raw_fd() as usize];
+    let part = [at(b"descriptor".as_slice()), 10];
+    let message = [0, 0, at(&part), 1, at(&header), size_of_val(&header), 0];
+    sys::call(libc::SYS_sendmsg, [socket.as_raw_fd() as usize, at(&message), libc::MSG_NOSIGNAL as usize])
 }
 
 /// The client fails, and its last words are orders to the reader's terminal.
