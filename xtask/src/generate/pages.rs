@@ -62,14 +62,14 @@ fn add(command: &clap::Command, name: &str, files: &mut Vec<(PathBuf, Vec<u8>)>)
 }
 
 fn page(command: clap::Command, name: &str) -> Result<Vec<u8>> {
-    let examples = command.get_after_long_help().map(ToString::to_string);
+    let examples = command.get_after_long_help().with_context(|| format!("{name} has no examples"))?.to_string();
     // Without a date: the same definitions give the same page.
     let command = command.name(name.to_owned()).bin_name(name.replace('-', " ")).after_long_help(None);
     let mut text = Vec::new();
     Man::new(command).date("").render(&mut text).context("cannot render a man page")?;
     text.extend(EXIT_STATUS.bytes());
     text.extend(FILES.bytes());
-    text.extend(examples.map(|examples| examples_section(&examples)).unwrap_or_default().bytes());
+    text.extend(examples_section(&examples).bytes());
     text.extend(SEE_ALSO.bytes());
     Ok(text)
 }

@@ -34,7 +34,7 @@ use crate::report::print;
 /// Runs any mount client from a container image, without any privilege; the mount appears on the host as if the client were installed
 /// there.
 #[derive(Debug, Parser)]
-#[command(name = "shorefast", version, max_term_width = 100)]
+#[command(name = "shorefast", version, max_term_width = 100, after_long_help = examples::OF_SHOREFAST)]
 pub struct Cli {
     #[command(flatten)]
     places: Places,
@@ -67,6 +67,7 @@ enum Command {
         json: bool,
     },
     /// Show everything that is known about one mount, or about the last one there if it has ended or failed
+    #[command(after_long_help = examples::OF_INSPECT)]
     Inspect {
         /// A JSON object: the row of `list --json`, and more
         #[arg(long)]
@@ -79,12 +80,16 @@ enum Command {
     #[command(after_long_help = examples::OF_LOGS)]
     Logs(LogsArguments),
     /// Get, show and remove client images
+    #[command(after_long_help = examples::OF_IMAGES)]
     Image(ImageArguments),
     /// Show and check client definitions
+    #[command(after_long_help = examples::OF_CLIENTS)]
     Client(ClientArguments),
     /// Mount from a temporary server, show what runs, and clean up: an introduction
+    #[command(after_long_help = examples::OF_DEMO)]
     Demo(DemoArguments),
     /// Clean up after killed processes and ended mounts
+    #[command(after_long_help = examples::OF_RECONCILE)]
     Reconcile {
         /// A JSON object of lists: {abandoned, ended, dead, adopted, set_aside, cgroups}
         #[arg(long)]
@@ -97,6 +102,7 @@ enum Command {
     #[command(after_long_help = examples::OF_UNINSTALL)]
     Uninstall(UninstallArguments),
     /// Serve volumes to Kubernetes, until SIGTERM; volumes outlive it
+    #[command(after_long_help = examples::OF_SERVE)]
     Serve(ServeArguments),
     /// Check what is missing on this host, and show what to do about it
     #[command(after_long_help = examples::OF_DOCTOR)]

@@ -24,12 +24,14 @@ pub struct ClientArguments {
 #[derive(Debug, Subcommand)]
 enum ClientCommand {
     /// Show all clients, in the order in which a type is looked up
+    #[command(after_long_help = examples::OF_CLIENTS)]
     List {
         /// A JSON array of {name, types, mode, image, from}
         #[arg(long)]
         json: bool,
     },
     /// Show one definition, with the origin of each key
+    #[command(after_long_help = examples::OF_CLIENT_SHOW)]
     Show {
         /// A JSON object of {name, from, keys}, each key with {value, from}
         #[arg(long)]
@@ -42,8 +44,10 @@ enum ClientCommand {
         name: String,
     },
     /// Write a commented definition to the standard output
+    #[command(after_long_help = examples::OF_CLIENT_NEW)]
     New(client_new::NewArguments),
     /// Try a definition: mount, read, write, privileges, memory, unmount, kill; prints a report
+    #[command(after_long_help = examples::OF_CLIENT_TEST)]
     Test(conformance::TestArguments),
     /// Check definitions without using them
     #[command(after_long_help = examples::OF_CHECK)]

@@ -90,3 +90,129 @@ Examples:
     source <(shorefast completions bash)
   For all users of this host (`install` does it where it can)
     shorefast completions bash > /usr/local/share/bash-completion/completions/shorefast";
+
+pub const OF_INSPECT: &str = "\
+Examples:
+  All that is known of a mount, or of the last one there
+    shorefast inspect /mnt
+  Only how its client ended
+    shorefast inspect --json /mnt | jq .client_ended";
+
+pub const OF_RECONCILE: &str = "\
+Examples:
+  Clean up now, and say what was done
+    shorefast reconcile --json";
+
+pub const OF_DEMO: &str = "\
+Examples:
+  See what a mount consists of; nothing is left
+    shorefast demo
+  Keep it for trying things out
+    shorefast demo --keep";
+
+pub const OF_SERVE: &str = "\
+Examples:
+  A CSI driver on a node of Kubernetes
+    shorefast serve --csi --node-id \"$NODE_NAME\"
+  Volumes for Docker and Podman
+    shorefast serve --docker";
+
+pub const OF_CLIENTS: &str = "\
+Examples:
+  Which clients are there, and from which images?
+    shorefast client list
+  A line to start from
+    shorefast client show sshfs --example";
+
+pub const OF_CLIENT_SHOW: &str = "\
+Examples:
+  What is in force for a type, and where each key comes from
+    shorefast client show nfs4
+  A line to start from
+    shorefast client show sshfs --example";
+
+pub const OF_CLIENT_NEW: &str = "\
+Examples:
+  A definition to start from
+    shorefast client new myfs --image registry.example/myfs:1 > /etc/shorefast/clients.d/myfs.toml
+  For a client that serves a directory of this host, and stays in the foreground
+    shorefast client new myfs --path --foreground --image dir:/srv/myfs -- myfs -f {source} {target} -o {options}";
+
+pub const OF_CLIENT_TEST: &str = "\
+Examples:
+  Try a definition with a server
+    shorefast client test myfs.toml --source server:/share
+  Without writing, for a machine to read
+    shorefast client test myfs.toml --source server:/share -o ro --json";
+
+pub const OF_IMAGES: &str = "\
+Examples:
+  Which images are here, and who uses them?
+    shorefast image list
+  Get a client's image ahead of its first mount
+    shorefast image pull 'packages:debian/trixie?sshfs'";
+
+pub const OF_OUTDATED: &str = "\
+Examples:
+  Which images have security updates?
+    shorefast image outdated
+  Get all that is newer
+    shorefast image pull --all";
+
+pub const OF_BUILD: &str = "\
+Examples:
+  An image of one package and what it needs
+    shorefast image build --packages sshfs --suite trixie
+  The same packages again, on another machine
+    shorefast image build --packages sshfs --suite trixie --write-lock sshfs.lock
+    shorefast image build --lock sshfs.lock";
+
+pub const OF_EXPORT: &str = "\
+Examples:
+  To a file, for a machine without a network
+    shorefast image export 'packages:debian/trixie?sshfs' oci-archive:sshfs.tar
+  For docker load
+    shorefast image export 'packages:debian/trixie?sshfs' docker-archive:sshfs.tar";
+
+pub const OF_PUSH: &str = "\
+Examples:
+  To a registry of your own
+    shorefast image push 'packages:debian/trixie?sshfs' registry.example/clients/sshfs:1";
+
+pub const OF_IMAGE_LIST: &str = "\
+Examples:
+  Which images does no mount use?
+    shorefast image list --json | jq '.[] | select(.used_by == [])'";
+
+pub const OF_IMAGE_INSPECT: &str = "\
+Examples:
+  Digest, size and place of an image
+    shorefast image inspect 'packages:debian/trixie?sshfs'";
+
+pub const OF_REMOVE: &str = "\
+Examples:
+  Remove an image that no mount uses
+    shorefast image remove 'packages:debian/trixie?sshfs'";
+
+pub const OF_GC: &str = "\
+Examples:
+  Remove what has no name and no user
+    shorefast image gc";
+
+pub const OF_PRUNE: &str = "\
+Examples:
+  Free what is not needed
+    shorefast image prune
+  Free also all images that no mount uses now
+    shorefast image prune --all";
+
+pub const OF_SHOREFAST: &str = "\
+Examples:
+  Mount, look, unmount
+    shorefast mount -t sshfs user@host:/data /mnt
+    shorefast list
+    shorefast umount /mnt
+  What is missing on this host?
+    shorefast doctor
+  A mount to look at, with a server of its own
+    shorefast demo";

@@ -37,6 +37,7 @@ enum ImageCommand {
         signed_by: Option<PathBuf>,
     },
     /// Say which images of registries and packages have newer versions, without getting them
+    #[command(after_long_help = examples::OF_OUTDATED)]
     Outdated {
         /// A JSON array of {name, digest, newest, outdated, security, changes}, current ones included
         #[arg(long)]
@@ -52,8 +53,10 @@ enum ImageCommand {
         name: Option<String>,
     },
     /// Build an image from distribution packages, verified, without running any of their scripts
+    #[command(after_long_help = examples::OF_BUILD)]
     Build(build::BuildArguments),
     /// Write an image to a file or directory, for other machines and tools; the same image has the same digest everywhere
+    #[command(after_long_help = examples::OF_EXPORT)]
     Export {
         /// A name, a digest, or the first digits of one
         name: String,
@@ -62,6 +65,7 @@ enum ImageCommand {
         to: String,
     },
     /// Send an image to a registry; parts that the registry already has are not sent again
+    #[command(after_long_help = examples::OF_PUSH)]
     Push {
         /// A name, a digest, or the first digits of one
         name: String,
@@ -70,12 +74,14 @@ enum ImageCommand {
         to: Option<String>,
     },
     /// Show all images
+    #[command(after_long_help = examples::OF_IMAGE_LIST)]
     List {
         /// A JSON array of {name, names, digest, size, used_by, source, created}
         #[arg(long)]
         json: bool,
     },
     /// Show everything that is known about one image
+    #[command(after_long_help = examples::OF_IMAGE_INSPECT)]
     Inspect {
         /// A JSON object, with entries, size, digest and path
         #[arg(long)]
@@ -85,18 +91,21 @@ enum ImageCommand {
         name: String,
     },
     /// Remove names, and images with their last name; refuses images that a live mount uses
+    #[command(after_long_help = examples::OF_REMOVE)]
     Remove {
         /// Names, digests, or the first digits of one
         #[arg(value_name = "NAME", required = true, add = candidates::images())]
         names: Vec<String>,
     },
     /// Remove images that have neither a name nor a user, and leftovers of killed processes
+    #[command(after_long_help = examples::OF_GC)]
     Gc {
         /// A JSON object of {images, bytes, leftovers}
         #[arg(long)]
         json: bool,
     },
     /// Free space: do what `gc` does, and remove downloads of packages that are kept to make images again
+    #[command(after_long_help = examples::OF_PRUNE)]
     Prune {
         /// Also remove every image that no live mount uses, with its names; the next mount gets it again
         #[arg(long)]
