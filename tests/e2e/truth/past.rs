@@ -100,6 +100,28 @@ fn every_end_is_known_with_its_reason_and_the_last_words() {
     }
 }
 
+/// The shell that serves the mount becomes a program that reads a line without an end.
+const EATS: &str = r#"echo "I serve"; bindfs -f "$1" "$2" & until [ -e "$1/eat" ]; do sleep 0.1; done; exec tail -n 1 /dev/zero"#;
+
+#[test]
+fn of_a_client_that_ran_out_of_memory_the_limit_is_known() {
+    let Some(host) = Host::new() else { return };
+    let more_keys = "on_exit = \"detach\"\nlimits = { memory = \"48M\" }";
+    let id = mount(&host, &client(&host, EATS, "", more_keys));
+    fs::write(host.path("source/eat"), "").expect("the test's own");
+    wait::until("the mount to be gone", || host.list().is_empty().then_some(()));
+    wait::until("its story", || (past(&host).len() == 1).then_some(()));
+    let why = "its client died: killed by signal 9: out of memory, of which it may use 48 MiB";
+    for of in ["/srv/target", &id] {
+        let story = story(&host, of);
+        assert_eq!((&story["state"], &story["why"]), (&"died".into(), &why.into()), "{story}");
+        let end = &story["client_ended"];
+        assert_eq!((&end["signal"], &end["out_of_memory"], &end["limit_bytes"]), (&9.into(), &true.into(), &(48 << 20).into()), "{story}");
+    }
+    assert!(host.shorefast(&["list", "--all"]).succeeds().stdout.contains(why));
+    host.assert_nothing_left();
+}
+
 #[test]
 fn of_a_dead_mount_that_was_kept_it_is_known_how_its_client_died() {
     let Some(host) = Host::new() else { return };
@@ -278,6 +300,52 @@ fn the_journal_has_one_line_for_each_event() {
         }
     }
     host.shorefast(&["umount", "--force", target]).succeeds();
+    host.assert_nothing_left();
+}
+
+/// Without systemd: one line for each event, to the host's /dev/log.
+#[test]
+fn without_a_journal_syslog_has_each_event_once() {
+    let Some(host) = Host::new() else { return };
+    command::run(&[
+        "sh",
+        "-ec",
+        "mkdir /run/dev; mount -t tmpfs t /run/dev; cp -a /dev/null /dev/zero /dev/fuse /dev/urandom /run/dev; mount --move /run/dev /dev",
+    ]);
+    host.settle();
+    let syslog = UnixDatagram::bind("/dev/log").expect("the test's own /dev");
+    syslog.set_nonblocking(true).expect("a socket");
+    let told = || {
+        let mut buffer = [0; 1 << 14];
+        let mut told = Vec::new();
+        while let Ok(length) = syslog.recv(&mut buffer) {
+            told.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+        }
+        told
+    };
+    // The broker refuses this mount, and the client goes on.
+    let asks_too_much = format!("mount -t proc x /tmp; {SERVES}");
+    let rows = [
+        ("exit 5", "on_exit = \"detach\"", "<27>", "its client died: exit status 5"),
+        ("exit 0", "", "<29>", "its client ended by itself"),
+    ];
+    for (last, more_keys, level, why) in rows {
+        let id = mount(&host, &client(&host, &asks_too_much, last, more_keys));
+        kill_bindfs(&host);
+        wait::until("its story", || past(&host).iter().any(|story| story["id"] == id.as_str()).then_some(()));
+        host.shorefast(&["reconcile"]).succeeds();
+        let told = told();
+        let of_it = |level: &str, what: &str| {
+            let is_it = |line: &&String| line.starts_with(level) && line.contains(&format!("]: {id}: /srv/target: {what}"));
+            told.iter().filter(is_it).count()
+        };
+        let expected = [("<30>", "mounted /srv/source (fuse)"), ("<28>", "a call of its client was refused: "), (level, why)];
+        for (level, what) in expected {
+            assert_eq!(of_it(level, what), 1, "{level} {what}: {told:?}");
+        }
+        assert_eq!(told.len(), expected.len(), "{told:?}");
+    }
+    drop(syslog);
     host.assert_nothing_left();
 }
 
