@@ -178,7 +178,11 @@ impl Shape {
         let nfs_source = format!("{}:/", nfsd::ADDRESS);
         let mut columns = vec![("bindfs", text(&source), None), ("sshfs", ssh_source.as_str(), Some(ssh_options.as_str()))];
         columns.extend(nfs.is_some().then_some(("nfs4", nfs_source.as_str(), None)));
-        for (fstype, source, options) in columns.into_iter().filter(|(fstype, ..)| self.types.contains(fstype)) {
+        columns.retain(|(fstype, ..)| self.types.contains(fstype));
+        if columns.is_empty() {
+            return skip(&format!("{}: this kernel has no NFS server", self.name));
+        }
+        for (fstype, source, options) in columns {
             let mut words = vec!["mount", "-t", fstype];
             words.extend(options.into_iter().flat_map(|options| ["-o", options]));
             words.extend(self.with);
@@ -198,7 +202,37 @@ impl Shape {
                 }
             }
         }
+        // Elsewhere no client here needs a cgroup. In a guest, this would say nothing new.
+        if !is_guest() && matches!(self.outcome, Outcome::Works) {
+            self.mount_with_limits(&host, &source, &target);
+        }
         host.assert_nothing_left();
+    }
+
+    /// With a limit that only a cgroup can keep: it is in force, or the mount fails, with cause and remedy.
+    fn mount_with_limits(&self, host: &Host, source: &Path, target: &Path) {
+        const LIMIT: &str = "268435456";
+        let definition = format!("limits = {{ memory = \"256M\" }}\n{}", include_str!("../../crates/engine/catalogue/bindfs.toml"));
+        let file = host.file("limited.toml", definition);
+        let mut words = vec!["mount", "-t", "bindfs", "--client-file", text(&file)];
+        words.extend(self.with);
+        words.extend([text(source), text(target)]);
+        let ran = host.shorefast(&words);
+        let second = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+        if Path::new("/sys/fs/cgroup/memory/cgroup.procs").exists() || second.contains("memory") {
+            assert_eq!(ran.code, Some(0), "{}: with a limit: {}", self.name, ran.stderr);
+            let shown = host.shorefast(&["inspect", "--json", text(target)]).succeeds().json();
+            let directories: Vec<PathBuf> = serde_json::from_value(shown["cgroups"].clone()).expect("paths");
+            let files = directories.iter().flat_map(|at| ["memory.max", "memory.limit_in_bytes"].map(|name| at.join(name)));
+            let limits: Vec<_> = files.filter_map(|file| fs::read_to_string(file).ok()).collect();
+            assert!(limits.iter().any(|limit| limit.trim() == LIMIT), "{}: {limits:?} in {directories:?}", self.name);
+            host.shorefast(&["umount", text(target)]).succeeds();
+        } else {
+            assert_eq!(ran.code, Some(32), "{}: a limit that nothing keeps", self.name);
+            for part in ["cannot limit the client's resources", "hint: limits need a mounted cgroup hierarchy with that controller"] {
+                assert!(ran.stderr.contains(part), "{}: no {part:?} in {}", self.name, ran.stderr);
+            }
+        }
     }
 }
 
