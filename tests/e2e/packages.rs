@@ -2,6 +2,8 @@
 
 #[path = "packages/mounts.rs"]
 mod mounts;
+#[path = "packages/reasons.rs"]
+mod reasons;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -53,20 +53,20 @@ enum Writes {
     Into(&'static str),
 }
 
-struct Scene {
-    host: Host,
+pub(super) struct Scene {
+    pub(super) host: Host,
     servers: RefCell<Vec<Server>>,
 }
 
 #[expect(dead_code, reason = "they are held for what their Drop does")]
-enum Server {
+pub(super) enum Server {
     Program(Program),
     Samba(Samba),
     S3(S3),
 }
 
 impl Scene {
-    fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         let scene = Self { host: Host::new()?, servers: RefCell::default() };
         scene.host.offer_packages_of(&client::catalogue_packages());
         let plain = scene.directory("plain");
@@ -82,7 +82,7 @@ impl Scene {
         path
     }
 
-    fn keep(&self, server: Server) {
+    pub(super) fn keep(&self, server: Server) {
         self.servers.borrow_mut().push(server);
     }
 
@@ -117,7 +117,7 @@ impl Scene {
         command::run(&words.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
-    fn serve(&self, name: &str, script: &str, address: &str) {
+    pub(super) fn serve(&self, name: &str, script: &str, address: &str) {
         let words = self.words_inside(&format!("packages:debian/trixie?{MAKERS}"), script);
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         let address: SocketAddr = address.parse().expect("an address");
