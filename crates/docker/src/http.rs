@@ -73,6 +73,70 @@ fn status_of(error: &Error) -> StatusCode {
     match error {
         Error::Malformed(_) => StatusCode::BAD_REQUEST,
         Error::UnknownCall(_) => StatusCode::NOT_FOUND,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
+        // The protocol's only way to say that a call failed: the engine shows the text.
+        Error::Name(_)
+        | Error::UnknownVolume(_)
+        | Error::UnknownOption { .. }
+        | Error::MissingOption { .. }
+        | Error::Value { .. }
+        | Error::Secret { .. }
+        | Error::Exists { .. }
+        | Error::InUse { .. }
+        | Error::Operation { .. }
+        | Error::Busy(_)
+        | Error::CallerGone
+        | Error::State { .. }
+        | Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shorefast_engine::error::{Failure, Kind, Step};
+
+    #[test]
+    fn every_error_has_its_status_and_its_text() {
+        let text = || "TEXT".to_owned();
+        let (bad, unknown, failed) = (StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::INTERNAL_SERVER_ERROR);
+        let rows = [
+            (Error::Malformed(text()), bad),
+            (Error::UnknownCall(text()), unknown),
+            (Error::Name(text()), failed),
+            (Error::UnknownVolume(text()), failed),
+            (Error::UnknownOption { key: text(), nearest: None, known: &["o"] }, failed),
+            (Error::MissingOption { key: "TEXT", example: "o=x" }, failed),
+            (Error::Value { key: text() }, failed),
+            (Error::Secret { what: text() }, failed),
+            (Error::Exists { name: text(), differs: vec!["o".to_owned()] }, failed),
+            (Error::InUse { name: text(), users: 1 }, failed),
+            (Error::Operation { name: text(), line: text() }, failed),
+            (Error::Busy(text()), failed),
+            (Error::State { path: "/TEXT".into(), source: std::io::ErrorKind::NotFound.into() }, failed),
+            (Error::Internal(text()), failed),
+        ];
+        for (error, status) in rows {
+            assert_eq!(status_of(&error), status, "{error:?}");
+            assert!(error.to_string().contains("TEXT"), "{error:?}");
+        }
+        assert_eq!(status_of(&Error::CallerGone), failed);
+    }
+
+    /// The protocol has no codes. So the text has what helps: the volume, the client's words and the hint, whatever kind of failure it was.
+    #[test]
+    fn a_workers_failure_is_told_in_full() {
+        // Serde knows all names.
+        let names = serde_json::from_str::<Kind>("\"none of them\"").unwrap_err().to_string();
+        let kinds: Vec<Kind> =
+            names.split('`').skip(3).step_by(2).map(|name| serde_json::from_str(&format!("\"{name}\"")).unwrap()).collect();
+        assert!(kinds.len() > 10 && kinds.contains(&Kind::Credentials));
+        for kind in kinds {
+            let mut failure = Failure::new(Step::Serve, kind, "it failed".to_owned());
+            failure.helper.push("Permission denied (publickey).".to_owned());
+            failure.hint = Some("check the key".to_owned());
+            let error = Error::of_worker("data", &failure);
+            assert_eq!(status_of(&error), StatusCode::INTERNAL_SERVER_ERROR, "{kind:?}");
+            assert_eq!(error.to_string(), "volume \"data\": it failed; Permission denied (publickey). (hint: check the key)", "{kind:?}");
+        }
     }
 }
