@@ -28,30 +28,46 @@ use crate::record::{self, Record};
 use crate::records::Records;
 use crate::state;
 
-/// Most servers have answered something by then.
-const FIRST: Duration = Duration::from_millis(300);
+/// Between two looks at what silent clients have moved.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks at who has their mounts, which reads the table of every process.
+const TO_SCAN: Duration = Duration::from_secs(2);
+/// Who asks for this asks again.
+pub const LONGEST: Duration = Duration::from_secs(120);
 const LOCK: Duration = Duration::from_secs(2);
 
+/// Watches as long as clients are silent: whoever has been for `patience` is ended as soon as nobody wants it any more.
 pub fn unwanted(records: &Records, patience: Duration) -> Result<Vec<PathBuf>, Error> {
     // Nothing here uses FUSE.
     let Ok(connections) = Connections::open() else { return Ok(Vec::new()) };
-    let until = Instant::now() + patience;
-    let mut silent: Vec<_> = records.all()?.into_iter().filter_map(|record| Silent::of(record, &connections)).collect();
-    let mut pause = FIRST;
-    while !silent.is_empty() {
-        std::thread::sleep(pause);
+    let until = Instant::now() + LONGEST;
+    let (mut silent, mut ended) = (newly_silent(records, &connections, &[])?, Vec::new());
+    let mut scanned = Instant::now();
+    while !silent.is_empty() && Instant::now() < until {
+        std::thread::sleep(PAUSE);
         silent.retain(|one| one.is_still(&connections));
-        if pause == FIRST || Instant::now() >= until {
+        let new = newly_silent(records, &connections, &silent)?;
+        silent.extend(new);
+        let is_due = |one: &Silent| one.since.elapsed() >= patience;
+        if silent.iter().any(is_due) && scanned.elapsed() >= TO_SCAN {
             let own = mountinfo::read().unwrap_or_default();
-            silent.retain(|one| !is_wanted(&one.record, one.ids, &own));
+            let unwanted = silent.extract_if(.., |one| is_due(one) && !is_wanted(&one.record, one.ids, &own));
+            ended.extend(unwanted.filter(|one| end(records, &one.record)).map(|one| one.record.target));
+            scanned = Instant::now();
         }
-        if Instant::now() >= until {
-            break;
-        }
-        pause = PAUSE;
     }
-    Ok(silent.iter().filter(|one| end(records, &one.record)).map(|one| one.record.target.clone()).collect())
+    Ok(ended)
+}
+
+/// Those that are not known yet. Most of the time nobody new waits, and no record is read.
+fn newly_silent(records: &Records, connections: &Connections, known: &[Silent]) -> Result<Vec<Silent>, Error> {
+    let is_known = |minor: u32| known.iter().any(|one| one.record.mount.minor == minor);
+    let waiting = connections.waiting().unwrap_or_default();
+    if waiting.into_iter().all(is_known) {
+        return Ok(Vec::new());
+    }
+    let new = records.all()?.into_iter().filter(|record| !is_known(record.mount.minor));
+    Ok(new.filter_map(|record| Silent::of(record, connections)).collect())
 }
 
 struct Silent {
@@ -59,6 +75,7 @@ struct Silent {
     ids: Ids,
     processes: Vec<Pid>,
     moved: u64,
+    since: Instant,
 }
 
 impl Silent {
@@ -66,7 +83,7 @@ impl Silent {
         let ids = record::ids_of(&record.id).filter(|_| record.label.is_some() && record.init.is_some())?;
         connections.waits(record.mount.minor).then(|| {
             let processes = members::of(ids);
-            Self { moved: members::moved(&processes), processes, record, ids }
+            Self { moved: members::moved(&processes), processes, record, ids, since: Instant::now() }
         })
     }
 

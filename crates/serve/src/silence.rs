@@ -4,16 +4,17 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use shorefast_engine::release;
 use shorefast_sys::fuse_control::Connections;
 use shorefast_worker::Operation;
 
 use crate::operations::Operations;
 
 /// Between two looks, which read a directory of the kernel and ask no server.
-const LOOK: Duration = Duration::from_secs(3);
-/// How long a client moves no byte before it is ended. kubelet gives a pod 30 s: with two looks before, this ends within half of that.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long a client moves no byte before it may be ended. kubelet gives a pod 30 s: with two looks before, this ends within half of that.
 const PATIENCE: Duration = Duration::from_secs(8);
-const TO_RELEASE: Duration = Duration::from_secs(25);
+const TO_RELEASE: Duration = release::LONGEST.saturating_add(Duration::from_secs(30));
 
 pub(crate) async fn watch(operations: Operations) {
     let mut connections = None;
