@@ -20,6 +20,14 @@ mod service;
 mod health;
 #[path = "csi/silence.rs"]
 mod silence;
+#[path = "csi/statistics.rs"]
+mod statistics;
+#[path = "csi/group.rs"]
+mod group;
+#[path = "csi/dead.rs"]
+mod dead;
+#[path = "csi/metrics.rs"]
+mod metrics;
 #[path = "csi/deploy.rs"]
 mod deploy;
 #[path = "csi/provisioning.rs"]
@@ -45,6 +53,7 @@ const FAILED_PRECONDITION: u32 = 9;
 const ABORTED: u32 = 10;
 const OUT_OF_RANGE: u32 = 11;
 const UNIMPLEMENTED: u32 = 12;
+const UNAUTHENTICATED: u32 = 16;
 
 #[track_caller]
 fn refused<Out: std::fmt::Debug>(answer: Answer<Out>, code: u32) -> String {

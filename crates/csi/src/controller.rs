@@ -12,6 +12,7 @@ use shorefast_worker::{Answer, Operation};
 use tonic::Status;
 
 use crate::driver::Driver;
+use crate::labels::Selinux;
 use crate::messages::{
     Capability, CapacityRange, Confirmed, CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, Empty, GetCapabilitiesResponse,
     ServiceCapability, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume, VolumeCapability,
@@ -19,7 +20,7 @@ use crate::messages::{
 };
 use crate::volume::SUB_DIRECTORY;
 use crate::volume_id::{self, Provisioned};
-use crate::{capability, provisioned, secrets, status, volume};
+use crate::{capability, labels, provisioned, secrets, status, volume};
 
 /// What is left of the caller's deadline for the way back: an answer of ours says more than a timeout.
 const WAY_BACK: Duration = Duration::from_secs(1);
@@ -110,6 +111,7 @@ async fn perform(
     let (names, descriptors) = secrets::hand_over(&secrets::of_volume(given))?;
     // The base is written to, whatever its volumes are for.
     let mut request = volume::request(id, &volume.base, &["rw".to_owned()], Author::Administrator)?;
+    request.options = labels::for_host(request.options, Selinux::of_this_host())?;
     let lock = driver.locks.take(id)?;
     let within = deadline.saturating_duration_since(Instant::now() + WAY_BACK).max(Duration::from_millis(1));
     (request.timeout, request.image_timeout) = (within, Some(within));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use shorefast_serve::Operations;
 
 use crate::locks::Locks;
+use crate::probes::Probes;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -61,11 +62,12 @@ pub struct Driver {
     pub(crate) settings: Settings,
     pub(crate) operations: Operations,
     pub(crate) locks: Locks,
+    pub(crate) probes: Probes,
 }
 
 impl Driver {
     pub(crate) fn new(settings: Settings, operations: Operations) -> Self {
-        Self { settings, operations, locks: Locks::default() }
+        Self { settings, operations, locks: Locks::default(), probes: Probes::default() }
     }
 }
 

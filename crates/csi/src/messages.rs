@@ -302,6 +302,7 @@ pub struct HealthStatus {
     pub message: String,
 }
 
+pub const DEGRADED: i32 = 1;
 pub const INACCESSIBLE: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
@@ -315,6 +316,7 @@ pub struct NodeGetStorageHealthResponse {
 }
 
 pub const STORAGE_DEGRADED: i32 = 1;
+pub const STORAGE_UNREACHABLE: i32 = 2;
 
 pub const BYTES: i32 = 1;
 pub const INODES: i32 = 2;

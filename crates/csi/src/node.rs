@@ -16,18 +16,18 @@ use shorefast_worker::{Answer, Operation};
 use tonic::Status;
 
 use crate::driver::{Driver, Health};
+use crate::labels::Selinux;
 use crate::messages::{
     BYTES, Capability, Empty, GetCapabilitiesResponse, INODES, NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
     NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, ServiceCapability, VolumeUsage,
     node_capability,
 };
+use crate::probes::PATIENCE;
 use crate::volume::EPHEMERAL;
-use crate::{capability, paths, secrets, status, volume, volume_id};
+use crate::{capability, labels, paths, secrets, status, volume, volume_id};
 
 /// What is left of the caller's deadline for the way back: an answer of ours says more than a timeout.
 const WAY_BACK: Duration = Duration::from_secs(2);
-/// A server that is dead should not make kubelet wait for its statistics.
-const STATISTICS: Duration = Duration::from_secs(5);
 
 pub(crate) async fn stage(driver: Arc<Driver>, message: NodeStageVolumeRequest, deadline: Instant) -> Result<Empty, Status> {
     volume_id::check(&message.volume_id)?;
@@ -67,11 +67,12 @@ pub(crate) async fn publish(driver: Arc<Driver>, message: NodePublishVolumeReque
     let secrets = secrets::of_volume(&message.secrets);
     if !secrets.is_empty() {
         let request = volume::request(&message.volume_id, &message.volume_context, &wanted.flags, Author::Administrator)?;
-        refresh(&driver, Request { group: wanted.group, target: staged.path(), ..request }, &secrets, deadline).await?;
+        // The group is compared when it is published.
+        refresh(&driver, Request { target: staged.path(), ..request }, &secrets, deadline).await?;
     }
     let lock = driver.locks.take(&message.volume_id)?;
     let inside = volume::sub_directory(&message.volume_context)?;
-    let copy = Wanted { staged, inside, target, access, sharing: wanted.sharing, label: message.volume_id };
+    let copy = Wanted { staged, inside, target, access, sharing: wanted.sharing, label: message.volume_id, group: wanted.group };
     let result = driver.operations.ask(Operation::Publish(copy), Vec::new(), deadline, lock).await.result;
     // The staged mount is gone, or there is another copy of a volume that may have only one.
     done(result.map(drop).map_err(|failure| precondition(failure, &[Kind::NotFound, Kind::Busy])))
@@ -95,8 +96,12 @@ pub(crate) async fn stats(
     }
     // A path that cannot be ours is one where the volume is not.
     let target = below(&driver, "volume_path", &message.volume_path).map_err(|status| Status::not_found(status.message()))?;
+    // A server that is dead should not make kubelet wait, and not use up the machine's processes either.
+    let deadline = deadline.min(Instant::now() + PATIENCE);
+    driver.operations.reap();
+    let probe = driver.probes.take(&message.volume_id, deadline).await?;
     let operation = Operation::Usage { target: target.path(), label: message.volume_id };
-    match driver.operations.ask(operation, Vec::new(), deadline.min(Instant::now() + STATISTICS), ()).await.result {
+    match driver.operations.ask_until_gone(operation, deadline, probe).await.result {
         Ok(Answer::Usage(usage)) => {
             Ok(NodeGetVolumeStatsResponse { usage: vec![volume_usage(usage.bytes, BYTES), volume_usage(usage.files, INODES)] })
         }
@@ -138,7 +143,8 @@ async fn mount(
     let (names, descriptors) = secrets::hand_over(secrets)?;
     let lock = driver.locks.take(request.label.as_deref().unwrap_or_default())?;
     let left = left_of(deadline);
-    let request = Request { target: target.path(), timeout: left, image_timeout: Some(left), ..request };
+    let options = labels::for_host(request.options, Selinux::of_this_host())?;
+    let request = Request { options, target: target.path(), timeout: left, image_timeout: Some(left), ..request };
     let operation = Operation::MountBelow { request: Box::new(request.clone()), target, directory, secrets: names };
     match driver.operations.ask(operation, descriptors, deadline, lock).await.result {
         // Called again, by a kubelet that knows newer secrets.
@@ -152,7 +158,8 @@ async fn mount(
 async fn refresh(driver: &Driver, request: Request, secrets: &HashMap<String, String>, deadline: Instant) -> Result<Empty, Status> {
     let (names, descriptors) = secrets::hand_over(secrets)?;
     let lock = driver.locks.take(request.label.as_deref().unwrap_or_default())?;
-    let request = Request { timeout: left_of(deadline), ..request };
+    let options = labels::for_host(request.options, Selinux::of_this_host())?;
+    let request = Request { options, timeout: left_of(deadline), ..request };
     let operation = Operation::Refresh { request: Box::new(request), secrets: names };
     let result = driver.operations.ask(operation, descriptors, deadline, lock).await.result;
     // The staged mount is gone.

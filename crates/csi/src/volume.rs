@@ -9,6 +9,8 @@ use shorefast_engine::request::{Author, ClientChoice, Request};
 use shorefast_worker::base::volume::is_plain;
 use tonic::Status;
 
+use crate::labels::LABELS;
+
 /// Who may set an attribute.
 const ATTRIBUTES: [(&str, Author); 6] = [
     ("type", Author::Guest),
@@ -81,11 +83,11 @@ fn check(key: &str, author: Author) -> Result<(), Status> {
 }
 
 /// Options that change what the host does with the mount, and not only what the client does.
-const ADMINISTRATORS: [&str; 6] = ["dev", "suid", "context", "fscontext", "defcontext", "rootcontext"];
+const ADMINISTRATORS: [&str; 2] = ["dev", "suid"];
 
 fn check_options(text: &str) -> Result<(), Status> {
     let names = options::names(text).map_err(|error| Status::invalid_argument(error.to_string()))?;
-    match names.iter().find(|name| ADMINISTRATORS.contains(&name.as_str())) {
+    match names.iter().find(|name| ADMINISTRATORS.iter().chain(&LABELS).any(|one| one == name)) {
         Some(name) => Err(Status::permission_denied(format!("mountOptions: {name:?} is not for a volume that a pod's author writes"))),
         None => Ok(()),
     }

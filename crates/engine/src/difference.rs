@@ -10,6 +10,8 @@ pub enum Difference {
     Client,
     Image,
     Mode,
+    /// Which group its files belong to.
+    Group,
     /// What its caller calls it.
     Label,
     /// It was made by a build that did not write down what it was made of.
@@ -25,6 +27,7 @@ impl std::fmt::Display for Difference {
             Self::Client => "client definition",
             Self::Image => "image",
             Self::Mode => "mode",
+            Self::Group => "the group of its files",
             Self::Label => "label",
             Self::Unknown => "something",
         })

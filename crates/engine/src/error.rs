@@ -3,6 +3,7 @@
 mod hint;
 mod failure;
 mod kind;
+mod login;
 mod obstacle;
 
 pub use failure::Failure;
@@ -76,6 +77,8 @@ pub enum Error {
     SecretsOption { client: String, name: String },
     #[error("client {client:?} cannot be told which group files belong to")]
     NoGroupWay { client: String },
+    #[error("{path:?} is mounted already, and its files do not belong to group {asked}")]
+    OtherGroup { path: PathBuf, asked: u32 },
     #[error("not for a volume that a pod's author writes: {what}")]
     NotForGuests { what: String },
     #[error("cannot mount at {path:?}")]

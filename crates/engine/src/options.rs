@@ -112,6 +112,12 @@ pub fn names(text: &str) -> Result<Vec<String>, Error> {
     split(text).map(|items| items.into_iter().map(|item| item.name).collect())
 }
 
+/// The text without the options of these names.
+pub fn without(text: &str, names: &[&str]) -> Result<String, Error> {
+    let kept: Vec<_> = split(text)?.into_iter().filter(|item| !names.contains(&item.name.as_str())).collect();
+    Ok(join(&kept))
+}
+
 /// Splits at commas that are not in double quotes.
 fn split(text: &str) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();

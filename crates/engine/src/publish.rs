@@ -65,6 +65,8 @@ pub struct Wanted {
     pub sharing: Sharing,
     /// The mount's label must be this one.
     pub label: String,
+    /// The group that the files have to belong to.
+    pub group: Option<u32>,
 }
 
 /// For paths that lead through other mounts, and for mounts whose server does not answer.
@@ -242,6 +244,12 @@ fn staged(records: &Records, wanted: &Wanted) -> Result<(Record, OwnedFd), Error
     let record = find::find(records, &path)?;
     if record.label.as_deref() != Some(&wanted.label) || state::of(records, &record) != Some(State::Serving) {
         return Err(gone());
+    }
+    // All copies have the same client, and that has one group.
+    if let (Some(asked), Some(made_of)) = (wanted.group, &record.made_of)
+        && !made_of.has_group(asked)
+    {
+        return Err(Error::OtherGroup { path, asked });
     }
     let opened = bounded_call::open(&path, OFlags::PATH | OFlags::DIRECTORY, Instant::now() + PATIENCE);
     let opened = opened.or_timed_out(|| format!("open({path:?})")).map_err(|source| Error::Target { path: path.clone(), source })?;

@@ -133,6 +133,7 @@ impl Recipe {
             client: hash(&[self.client.as_bytes(), b"\0", &definition].concat()),
             image: hash(image.as_bytes()),
             mode: hash(mode.as_bytes()),
+            group: Some(self.request.group.map_or(FilesGroup::Own, FilesGroup::Asked)),
         }
     }
 
@@ -173,6 +174,18 @@ pub struct Fingerprint {
     client: String,
     image: String,
     mode: String,
+    /// Missing in records of older builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<FilesGroup>,
+}
+
+/// Which group the files of a mount belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FilesGroup {
+    /// Whichever they have.
+    Own,
+    Asked(u32),
 }
 
 impl Fingerprint {
@@ -186,6 +199,13 @@ impl Fingerprint {
             (Difference::Image, &self.image, &other.image),
             (Difference::Mode, &self.mode, &other.mode),
         ];
-        rows.into_iter().filter(|(_, ours, theirs)| ours != theirs).map(|(difference, ..)| difference).collect()
+        let is_other = matches!(other.group, Some(FilesGroup::Asked(asked)) if !self.has_group(asked));
+        let group = is_other.then_some(Difference::Group);
+        rows.into_iter().filter(|(_, ours, theirs)| ours != theirs).map(|(difference, ..)| difference).chain(group).collect()
+    }
+
+    /// Whoever asks for no group takes the files as they are.
+    pub fn has_group(&self, asked: u32) -> bool {
+        self.group.is_none_or(|group| group == FilesGroup::Asked(asked))
     }
 }

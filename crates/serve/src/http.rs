@@ -50,6 +50,7 @@ async fn answer(request: &Request<Incoming>, operations: &Operations) -> Respons
             if let Ok(Answer::Listed(listing)) = listed.result {
                 operations.metrics.set_mounts(&listing);
             }
+            operations.count_stuck();
             response(StatusCode::OK, Metrics::TYPE, operations.metrics.text())
         }
         _ => response(StatusCode::NOT_FOUND, "text/plain", "there are /healthz and /metrics\n".to_owned()),

@@ -1,5 +1,6 @@
 //! Asks workers on behalf of async requests. A request that is dropped (its caller cancelled it, or is gone) kills its worker.
 
+use std::any::Any;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -33,6 +34,32 @@ impl Operations {
 
     /// Does one operation by the deadline. `held` is released when the worker does nothing more, even if the caller has stopped waiting.
     pub async fn ask(&self, operation: Operation, secrets: Vec<OwnedFd>, deadline: Instant, held: impl Send + 'static) -> Outcome {
+        self.perform(operation, secrets, deadline, held, Box::new(())).await
+    }
+
+    /// The same, but `held` is released when the worker's process is gone. Where that waits for a server, this may be long after the answer.
+    pub async fn ask_until_gone(&self, operation: Operation, deadline: Instant, held: impl Any + Send) -> Outcome {
+        self.perform(operation, Vec::new(), deadline, (), Box::new(held)).await
+    }
+
+    /// Lets go of what was held for workers that are gone by now.
+    pub fn reap(&self) {
+        self.workers.reap_lingering();
+    }
+
+    /// For `/metrics`.
+    pub(crate) fn count_stuck(&self) {
+        self.metrics.set_stuck(self.workers.lingering());
+    }
+
+    async fn perform(
+        &self,
+        operation: Operation,
+        secrets: Vec<OwnedFd>,
+        deadline: Instant,
+        held: impl Send + 'static,
+        until_gone: Box<dyn Any + Send>,
+    ) -> Outcome {
         let name = operation.name();
         let Ok(Ok(room)) = tokio::time::timeout_at(deadline.into(), Arc::clone(&self.room).acquire_owned()).await else {
             return failure(Kind::Deadline, "too many operations are under way").into();
@@ -49,7 +76,7 @@ impl Operations {
             let mut worker = None;
             let outcome = match workers.start(operation, &secrets) {
                 Ok(running) => {
-                    let running = worker.insert(running);
+                    let running = worker.insert(running.holding(until_gone));
                     match running.canceller().map(|canceller| cancellation.arm(canceller)) {
                         Ok(true) => running.answer(deadline),
                         Ok(false) => failure(Kind::Cancelled, "cancelled by its caller").into(),

@@ -1,6 +1,7 @@
 //! The asking side: may be called by any thread of a process that lives for months. A finished operation leaves nothing behind here: no
 //! process, no descriptor, no thread.
 
+use std::any::Any;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -29,7 +30,7 @@ pub struct Workers {
     installation: Installation,
     cgroups: Cgroups,
     /// Killed, but not gone yet: the kernel may take its time.
-    lingering: Mutex<Vec<Child>>,
+    lingering: Mutex<Vec<Lingering>>,
     /// Started, and still without a job: so the next operation does not wait for a process to start.
     spares: Mutex<Vec<Idle>>,
     /// Held by the thread that starts spares.
@@ -85,7 +86,7 @@ impl Workers {
     }
 
     fn give(&self, Idle { child, pidfd, socket }: Idle, job: &Job, secrets: &[BorrowedFd<'_>]) -> io::Result<Running<'_>> {
-        let running = Running { workers: self, child: Some(child), pidfd, socket, has_answered: false };
+        let running = Running { workers: self, child: Some(child), pidfd, socket, has_answered: false, held: Box::new(()) };
         wire::send(&running.socket, job, secrets).map(|()| running)
     }
 
@@ -122,10 +123,17 @@ impl Workers {
         Ok(Idle { child, pidfd, socket })
     }
 
-    fn reap_lingering(&self) {
+    /// Lets go of what was held for workers that are gone by now.
+    pub fn reap_lingering(&self) {
         if let Ok(mut lingering) = self.lingering.lock() {
-            lingering.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
+            lingering.retain_mut(|one| !matches!(one.child.try_wait(), Ok(Some(_))));
         }
+    }
+
+    /// How many workers were killed and cannot end: they wait for a server in the kernel.
+    pub fn lingering(&self) -> usize {
+        self.reap_lingering();
+        self.lingering.lock().map_or(0, |lingering| lingering.len())
     }
 }
 
@@ -137,6 +145,13 @@ struct Idle {
     socket: UnixStream,
 }
 
+#[derive(Debug)]
+struct Lingering {
+    child: Child,
+    /// Released when it is gone.
+    _held: Box<dyn Any + Send>,
+}
+
 /// An operation in progress. Dropped: cancelled, and nothing of it is left.
 #[derive(Debug)]
 pub struct Running<'a> {
@@ -146,6 +161,7 @@ pub struct Running<'a> {
     pidfd: OwnedFd,
     socket: UnixStream,
     has_answered: bool,
+    held: Box<dyn Any + Send>,
 }
 
 /// Ends an operation that another thread waits for.
@@ -159,6 +175,14 @@ impl Canceller {
 }
 
 impl Running<'_> {
+    /// `held` is released when the process is gone.
+    #[must_use]
+    pub fn holding(self, held: Box<dyn Any + Send>) -> Self {
+        let mut running = self;
+        running.held = held;
+        running
+    }
+
     pub fn canceller(&self) -> io::Result<Canceller> {
         self.pidfd.try_clone().map(Canceller)
     }
@@ -200,7 +224,7 @@ impl Running<'_> {
             Ok(Some(status)) => Some(status),
             _ => {
                 if let Ok(mut lingering) = self.workers.lingering.lock() {
-                    lingering.push(child);
+                    lingering.push(Lingering { child, _held: std::mem::replace(&mut self.held, Box::new(())) });
                 }
                 None
             }

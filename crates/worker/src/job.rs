@@ -10,6 +10,7 @@ use shorefast_engine::list::{Listed, Listing};
 use shorefast_engine::publish::{Below, Wanted};
 use shorefast_engine::record::Record;
 use shorefast_engine::unmount::{Manner, Way};
+use shorefast_engine::unserved::Unserved;
 use shorefast_engine::upgrade::Upgraded;
 use shorefast_engine::usage::Usage;
 use shorefast_engine::{Installation, Request, text};
@@ -69,7 +70,7 @@ pub enum Operation {
         target: PathBuf,
         label: String,
     },
-    /// Where a mount with this label, or with any label, is no longer served by a client.
+    /// Where a mount with this label, or with any label, is not served as it should be.
     Unserved {
         label: Option<String>,
     },
@@ -165,8 +166,7 @@ pub enum Answer {
     Published,
     Unpublished,
     Usage(Usage),
-    /// Paths, for display.
-    Unserved(Vec<String>),
+    Unserved(Vec<Unserved>),
     /// `None`: there is none, or no longer.
     Volume(Option<Note>),
     IsUsed(bool),
@@ -191,10 +191,12 @@ pub struct Outcome {
     pub result: Result<Answer, Failure>,
     /// Problems that did not stop the operation.
     pub warnings: Vec<Failure>,
+    /// Files that were fetched for an image.
+    pub downloads: u32,
 }
 
 impl From<Failure> for Outcome {
     fn from(failure: Failure) -> Self {
-        Self { result: Err(failure), warnings: Vec::new() }
+        Self { result: Err(failure), warnings: Vec::new(), downloads: 0 }
     }
 }

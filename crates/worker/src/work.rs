@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use shorefast_broker::policy::Owner;
@@ -17,7 +18,7 @@ use shorefast_engine::records::Records;
 use shorefast_engine::{
     Error, Installation, Request, elsewhere, existing, hang, list, options, publish, refresh, release, unmount, unserved, upgrade, usage,
 };
-use shorefast_image::Silent;
+use shorefast_image::{Progress, Silent, Task};
 use shorefast_sandbox::cgroup;
 
 use crate::base;
@@ -36,6 +37,19 @@ pub fn run() -> u8 {
     }
 }
 
+/// Of this process, which does one job.
+static DOWNLOADS: AtomicU32 = AtomicU32::new(0);
+
+/// Shows nothing, and counts.
+struct Counted;
+
+impl Progress for Counted {
+    fn begin(&self, _: &str, _: Option<u64>) -> Box<dyn Task> {
+        DOWNLOADS.fetch_add(1, Ordering::Relaxed);
+        Box::new(Silent)
+    }
+}
+
 fn take_job() -> io::Result<(UnixStream, Job, Vec<OwnedFd>)> {
     // Programs that this process starts do not inherit it: they would keep its end open.
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -47,7 +61,7 @@ fn take_job() -> io::Result<(UnixStream, Job, Vec<OwnedFd>)> {
 fn perform(job: &Job, secrets: &[OwnedFd]) -> Outcome {
     let mut warnings = Vec::new();
     let result = answer(job, secrets, &mut warnings).map_err(|failure| *failure);
-    Outcome { result, warnings }
+    Outcome { result, warnings, downloads: DOWNLOADS.load(Ordering::Relaxed) }
 }
 
 fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result<Answer, Box<Failure>> {
@@ -72,10 +86,7 @@ fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result
         Operation::Unpublish(target) => publish::remove(&records, target).map(|()| Answer::Unpublished)?,
         Operation::Unstage(staged) => publish::unstage(&records, staged).map(|()| Answer::Unpublished)?,
         Operation::Usage { target, label } => usage::of(&records, target, label).map(Answer::Usage)?,
-        Operation::Unserved { label } => {
-            let places = unserved::of(&records, label.as_deref())?;
-            Answer::Unserved(places.iter().map(|place| place.display().to_string()).collect())
-        }
+        Operation::Unserved { label } => Answer::Unserved(unserved::of(&records, label.as_deref())?),
         Operation::Existing(request) => match plan(&with_secret(request, secrets), &job.installation, warnings)? {
             Plan::Client(plan) => {
                 Answer::Existing(existing::compare(&records, &plan)?.map(|(record, differs)| (Box::new(record), differs)))
@@ -108,7 +119,7 @@ fn answer(job: &Job, secrets: &[OwnedFd], warnings: &mut Vec<Failure>) -> Result
 fn mount(request: &Request, installation: &Installation, warnings: &mut Vec<Failure>) -> Result<Answer, Error> {
     let mounter = Mounter::prepare();
     let plan = plan(request, installation, warnings)?;
-    let record = mounter.mount(&plan, &installation.host(Arc::new(Silent)))?;
+    let record = mounter.mount(&plan, &installation.host(Arc::new(Counted)))?;
     Ok(Answer::Mounted(record.map(Box::new)))
 }
 
@@ -121,7 +132,7 @@ fn upgrade(
 ) -> Result<Answer, Error> {
     let configuration = installation.configuration()?;
     warnings.extend(configuration.problems.iter().map(Failure::from));
-    let upgraded = upgrade::carry_out(records, &installation.host(Arc::new(Silent)), &configuration, target, wait)?;
+    let upgraded = upgrade::carry_out(records, &installation.host(Arc::new(Counted)), &configuration, target, wait)?;
     Ok(Answer::Upgraded(Box::new(upgraded)))
 }
 

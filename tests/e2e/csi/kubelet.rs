@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use shorefast_csi::messages::*;
 use shorefast_tests::channel::{Answer, Channel};
 use shorefast_tests::command::Running;
+use shorefast_tests::servers::Sshd;
 use shorefast_tests::{Client, Host, Ran, wait};
 
 pub(crate) const DRIVER: &str = "csi.example.test";
@@ -178,6 +179,23 @@ impl Volume {
     pub(crate) fn bindfs(id: &str, source: &Path) -> Self {
         let image = format!("dir:{}", Client::named("bindfs").image_directory().display());
         Self::new(id, &[("type", "bindfs"), ("source", &text(source)), ("image", &image)])
+    }
+
+    /// A share of a server that does not check much.
+    pub(crate) fn sshfs(host: &Host, id: &str, server: &Sshd) -> Self {
+        host.define("sshfs", &format!("image = \"dir:{}\"", Client::named("sshfs").image_directory().display()));
+        let key = fs::read_to_string(&server.key).expect("a key");
+        Self::new(id, &[("type", "sshfs"), ("source", &server.source())])
+            .with("mountOptions", "port=2222,StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null")
+            .with_secrets(&[("IdentityFile", &key)])
+    }
+
+    /// kubelet's word for a pod's `fsGroup`.
+    pub(crate) fn with_group(mut self, group: &str) -> Self {
+        if let Some(AccessType::Mount(mount)) = &mut self.capability.access_type {
+            mount.volume_mount_group = group.to_owned();
+        }
+        self
     }
 
     pub(crate) fn with_mode(self, mode: Mode) -> Self {

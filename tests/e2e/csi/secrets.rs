@@ -9,7 +9,7 @@ use shorefast_tests::servers::Sshd;
 use shorefast_tests::{Client, Host, wait};
 
 use crate::kubelet::{Kubelet, Volume};
-use crate::{INVALID_ARGUMENT, SCRIPT, define_script, refused};
+use crate::{INVALID_ARGUMENT, SCRIPT, UNAUTHENTICATED, define_script, refused};
 
 const SECRET: &str = "kJ8-not-on-disk-2xQ";
 
@@ -76,6 +76,35 @@ fn sshfs_with_its_key_in_a_secret() {
     // A pod's author brings the key in the same way.
     kubelet.publish_inline(&volume, "pod").expect("it can be published");
     kubelet.unpublish(&volume, "pod").expect("it can be unpublished");
+    drop(kubelet);
+    host.assert_nothing_left();
+}
+
+/// kubelet's event says what it was, and that trying again does not help.
+#[test]
+fn a_login_that_is_refused_is_told_as_such() {
+    let Some(host) = Host::new() else { return };
+    let server = Sshd::start(&host);
+    host.settle();
+    let kubelet = Kubelet::with_driver(&host);
+    let volume = Volume::sshfs(&host, "volume", &server);
+    let other = host.path("other");
+    shorefast_tests::command::run(&["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other.to_str().expect("our own path")]);
+    let other = fs::read_to_string(other).expect("a key");
+    for (what, key) in [("a key that the server does not know", other.as_str()), ("no key at all", "nonsense\n")] {
+        let wrong = volume.clone().with_secrets(&[("IdentityFile", key)]);
+        let said = refused(kubelet.stage(&wrong), UNAUTHENTICATED);
+        assert!(said.contains("Permission denied (publickey") && said.contains("refuses the login"), "{what}: {said}");
+        let said = refused(kubelet.publish_inline(&wrong, "pod"), UNAUTHENTICATED);
+        assert!(said.contains("Permission denied (publickey"), "{what}: {said}");
+        assert!(!kubelet.target("pod").exists());
+    }
+    // Another failure is another code.
+    let elsewhere = volume.clone().with("source", "root@127.0.0.1:/nowhere");
+    let missing = kubelet.stage(&elsewhere).expect_err("there is no such directory");
+    assert_ne!(missing.0, UNAUTHENTICATED, "{missing:?}");
+    kubelet.stage(&volume).expect("with the right key it can be staged");
+    kubelet.unstage(&volume).expect("it can be unstaged");
     drop(kubelet);
     host.assert_nothing_left();
 }

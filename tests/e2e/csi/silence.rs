@@ -8,24 +8,32 @@ use std::time::Duration;
 use rustix::process::Signal;
 use shorefast_tests::processes::{self, Process};
 use shorefast_tests::servers::Sshd;
-use shorefast_tests::{Client, Host, wait};
+use shorefast_tests::{Host, wait};
 
 use crate::kubelet::{Kubelet, Volume, text};
 
 /// As a container has it: a mount namespace of its own, with the volume at another place.
-fn in_container(volume: &Path, script: &str) -> Child {
+pub(crate) fn in_container(volume: &Path, script: &str) -> Child {
     let script = format!("mount --bind {} /mnt && cd / && {script}", text(volume));
     let words = ["--mount", "--propagation=private", "sh", "-c", &script];
     Command::new("unshare").args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("unshare is there")
 }
 
-fn status(child: &Child, field: &str) -> String {
+pub(crate) fn status(child: &Child, field: &str) -> String {
     Process { pid: child.id() }.status(field).unwrap_or_default()
 }
 
 /// Killed, and not gone: in the kernel, for an answer.
 fn waits(child: &Child) -> bool {
     status(child, "State").starts_with('D')
+}
+
+/// The server and its connections.
+pub(crate) fn servers() -> Vec<Process> {
+    let is_server = |process: &Process| process.status("Name").is_some_and(|name| name.starts_with("sshd"));
+    let servers: Vec<_> = processes::on_this_network().into_iter().filter(is_server).collect();
+    assert!(servers.len() > 1, "{servers:?}");
+    servers
 }
 
 /// Longer than the driver watches a client, with its looks before.
@@ -38,25 +46,16 @@ fn killed_users_of_a_silent_server_are_let_go_and_living_ones_wait() {
     let Some(host) = Host::new() else { return };
     let server = Sshd::start(&host);
     host.settle();
-    host.define("sshfs", &format!("image = \"dir:{}\"", Client::named("sshfs").image_directory().display()));
     fs::write(server.share.join("file"), "content").expect("the server's own files");
     let kubelet = Kubelet::with_driver(&host);
-    let source = server.source();
-    let key = fs::read_to_string(&server.key).expect("a key");
-    let volume = Volume::new("volume", &[("type", "sshfs"), ("source", &source)])
-        .with("mountOptions", "port=2222,StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null")
-        .with_secrets(&[("IdentityFile", &key)]);
+    let volume = Volume::sshfs(&host, "volume", &server);
     kubelet.stage(&volume).expect("it can be staged");
     for pod in ["one", "other"] {
         kubelet.publish(&volume, pod, false).expect("it can be published");
     }
     let client = host.wait_for_client("sshfs");
     let mut lives = in_container(&kubelet.target("other"), "exec sleep 1000");
-    let servers: Vec<_> = processes::on_this_network()
-        .into_iter()
-        .filter(|process| process.status("Name").is_some_and(|name| name.starts_with("sshd")))
-        .collect();
-    assert!(servers.len() > 1, "{servers:?}");
+    let servers = servers();
     servers.iter().for_each(|server| server.signal(Signal::STOP));
     let mut reader = in_container(&kubelet.target("one"), "exec cat /mnt/file");
     wait::until("the reader to read", || (status(&reader, "Name") == "cat").then_some(()));

@@ -126,6 +126,7 @@ fn mounting() -> Vec<Row> {
         ),
         row(E::SecretsOption { client: client(), name: "NAME".into() }, "a user name contains a comma, a quote or a newline"),
         row(E::NoGroupWay { client: client() }, "a pod sets fsGroup, and the client has no option for it"),
+        row(E::OtherGroup { path: path(), asked: 4711 }, "two pods with different fsGroup share a volume, which has one client"),
         row(
             E::SecretFile { path: path(), source: ErrorKind::PermissionDenied.into() },
             "a user other than root could read or change a volume's secret file",

@@ -9,6 +9,8 @@ use crate::error::{Awaited, Diagnostics, Error};
 const MODULES_LOCKED: &str =
     "kernel.modules_disabled=1 forbids loading its module until the next boot: load it before that is set (/etc/modules-load.d)";
 
+const LOGIN_REFUSED: &str = "the server refuses the login: check user, key and password";
+
 impl Error {
     /// One line of advice for the user.
     pub fn hint(&self) -> Option<String> {
@@ -65,6 +67,9 @@ impl Error {
             Self::NoGroupWay { .. } => {
                 "leave fsGroup out, or add group_option = \"…\" to its definition if it has such an option (docs/CLIENTS.md)"
             }
+            Self::OtherGroup { .. } => {
+                "pods that share a volume on one machine need the same fsGroup: set it alike, or give each pod a volume of its own"
+            }
             Self::NotForGuests { .. } => "an administrator can offer it as a PersistentVolume or StorageClass (docs/CSI.md)",
             Self::SecretInUnit { .. } => "put it into a file that only root can read, and name that: -o shorefast-secret=FILE",
             Self::TooManySecrets { .. } => "give it once: with --secret-file, or as an option",
@@ -112,6 +117,7 @@ impl Error {
             }
             Self::Deadline { .. } => "is the server reachable? --timeout changes the limit",
             Self::NoServices { otherwise, .. } | Self::NoHostFile { otherwise, .. } => return otherwise.clone(),
+            Self::ClientEnded { said } if said.is_login_refused() => LOGIN_REFUSED,
             Self::NotServing { .. } | Self::ClientEnded { .. } => {
                 "run the client in the foreground with its debug option to see why it ended"
             }
@@ -156,6 +162,8 @@ impl Diagnostics {
             "this kernel lacks the filesystem: load its module or use another kernel"
         } else if by(broker::Rule::Count) {
             "if the client is meant to mount more than once, set mounts in its definition"
+        } else if self.is_login_refused() {
+            LOGIN_REFUSED
         } else if self.helper.iter().any(|line| line.contains("fuse")) && sys::fuse::open().is_err() {
             "this host does not let anybody open FUSE, which the client needs: `shorefast doctor` says what to do"
         } else if !sys::sysctl::has_user_namespaces() {

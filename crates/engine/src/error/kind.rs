@@ -68,12 +68,17 @@ impl Error {
             Self::Purge { .. } => Kind::Internal,
             Self::HostMount { code: Some(1), .. } => Kind::Usage,
             Self::HostMount { code: Some(2), .. } | Self::MountProgram { .. } => Kind::Internal,
+            Self::Helper { said, .. } | Self::NothingMounted { said } | Self::ClientEnded { said } if said.is_login_refused() => {
+                Kind::Credentials
+            }
+            Self::HostMount { said, .. } if said.is_login_refused() => Kind::Credentials,
             Self::HostMount { .. } | Self::Helper { .. } | Self::NothingMounted { .. } | Self::EndedBadly { .. } => Kind::Client,
             Self::NotServing { .. } | Self::ClientEnded { .. } => Kind::Unavailable,
             Self::Deadline { .. } | Self::UnmountHangs { .. } | Self::Sandbox(sandbox::Error::TimedOut) => Kind::Deadline,
             Self::NotInKernel { .. } | Self::Sandbox(sandbox::Error::Limit { .. } | sandbox::Error::OwnersNotMapped { .. }) => {
                 Kind::Unsupported
             }
+            Self::OtherGroup { .. } => Kind::Unsupported,
             Self::NoServices { .. } | Self::NoHostFile { .. } | Self::Service { .. } => Kind::Unavailable,
             Self::Sandbox(sandbox::Error::ContainerGone { .. } | sandbox::Error::ContainerHangs { .. }) => Kind::Unavailable,
             Self::Sandbox(sandbox::Error::File { source, .. } | sandbox::Error::Source { source, .. }) => errno_kind(source.errno()),
@@ -100,7 +105,9 @@ impl Error {
             Self::NoSecretWay { .. } | Self::TooManySecrets { .. } | Self::SecretInUnit { .. } => Step::Plan,
             Self::UnknownSecret { .. } | Self::SecretsOption { .. } | Self::NoGroupWay { .. } | Self::NotForGuests { .. } => Step::Plan,
             Self::NotInKernel { .. } | Self::NoHostFile { .. } | Self::SecretFile { .. } => Step::Plan,
-            Self::Target { .. } | Self::SubDirectory { .. } | Self::Namespace { .. } | Self::Already { .. } => Step::Target,
+            Self::OtherGroup { .. } | Self::Target { .. } | Self::SubDirectory { .. } | Self::Namespace { .. } | Self::Already { .. } => {
+                Step::Target
+            }
             Self::SourceWrites { .. } | Self::SourceNotReplaceable { .. } => Step::Target,
             Self::HostFile { .. } => Step::Sandbox,
             Self::Image(_) | Self::ImageStore(_) | Self::Container(_) => Step::Image,
