@@ -298,7 +298,7 @@ fn ten_mounts_at_once_get_their_image_once() {
     assert_eq!(images(&host).len(), 1);
     let left: Vec<_> =
         fs::read_dir("/var/lib/shorefast/rootfs").expect("a store").map(|entry| entry.expect("an entry").file_name()).collect();
-    assert_eq!(left.len(), 3, "the image, its description and its annex: {left:?}");
+    assert_eq!(left.len(), 3, "the image, its description and the files derived from it: {left:?}");
     targets.iter().for_each(|target| drop(host.shorefast(&["umount", text(target)]).succeeds()));
 }
 

@@ -98,7 +98,7 @@ impl RootFiles {
 
     pub fn files(&self) -> Files<'_> {
         match self {
-            Self::Image(image) => Files::Image { rootfs: &image.rootfs, etc: image.annex.as_deref() },
+            Self::Image(image) => Files::Image { rootfs: &image.rootfs, etc: image.derived.as_deref() },
             Self::Container(container, _) => Files::Container(container),
         }
     }

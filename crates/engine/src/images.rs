@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::records::Records;
 use crate::{client, services, state};
 
-/// A store whose images have an annex: their /etc as the sandbox presents it to clients.
-pub fn with_annex(store: Store) -> Store {
-    store.with_annex(shorefast_sandbox::launcher::etc::prepare)
+/// A store whose images have derived files: their /etc as the sandbox presents it to clients.
+pub fn with_derived(store: Store) -> Store {
+    store.with_derived(shorefast_sandbox::launcher::etc::prepare)
 }
 
 /// Which images are in use, and by which targets. A mount in progress counts; a record whose mount is gone does not.

@@ -43,7 +43,7 @@ pub const ROOT: &str = "/var/lib/shorefast";
 
 impl Installation {
     pub fn store(&self, progress: Arc<dyn Progress>) -> Store {
-        images::with_annex(Store::at(&self.root)).with_limits(self.limits).with_progress(progress)
+        images::with_derived(Store::at(&self.root)).with_limits(self.limits).with_progress(progress)
     }
 
     pub fn host(&self, progress: Arc<dyn Progress>) -> Host {

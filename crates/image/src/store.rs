@@ -1,14 +1,14 @@
 //! In: references. Out: unpacked images.
 //!
 //! ```text
-//! rootfs/HEX         an image's root filesystem, by its digest; never written to
-//! rootfs/HEX.json    its metadata
-//! rootfs/HEX.annex   files derived from it, made once for all its mounts; it may be missing
-//! rootfs/KEY.part    an image that is being unpacked, under the lock KEY.lock; KEY.annex.part goes with it
-//! rootfs/HEX.gone    an image that is being removed
-//! names/NAME         which digest a name stands for now
-//! blobs/             downloads, complete or partial
-//! lock               shared: about to use an image; exclusive: removing images
+//! rootfs/HEX          an image's root filesystem, by its digest; never written to
+//! rootfs/HEX.json     its metadata
+//! rootfs/HEX.derived  files derived from it, made once for all its mounts; it may be missing
+//! rootfs/KEY.part     an image that is being unpacked, under the lock KEY.lock; KEY.derived.part goes with it
+//! rootfs/HEX.gone     an image that is being removed
+//! names/NAME          which digest a name stands for now
+//! blobs/              downloads, complete or partial
+//! lock                shared: about to use an image; exclusive: removing images
 //! ```
 //! Atomic under kills at any moment: `rootfs/HEX` is complete or does not exist.
 
@@ -55,11 +55,11 @@ pub struct Store {
     root: PathBuf,
     limits: Limits,
     progress: Watcher,
-    make_annex: Option<MakeAnnex>,
+    derive: Option<Derive>,
 }
 
 /// Fills an empty directory with what can be derived from an image's root filesystem once, instead of for each mount.
-pub type MakeAnnex = fn(rootfs: &Path, annex: &Path) -> io::Result<()>;
+pub type Derive = fn(rootfs: &Path, derived: &Path) -> io::Result<()>;
 
 /// Receives the progress of downloads.
 #[derive(Clone)]
@@ -76,8 +76,8 @@ impl std::fmt::Debug for Watcher {
 #[derive(Debug)]
 pub struct Resolved {
     pub rootfs: PathBuf,
-    /// The path of its annex, if it has one.
-    pub annex: Option<PathBuf>,
+    /// The directory of the files derived from it, if it has one.
+    pub derived: Option<PathBuf>,
     /// None for a directory that is used in place.
     pub digest: Option<Digest>,
     pub held: Option<Held>,
@@ -116,7 +116,7 @@ enum Wanted {
 impl Store {
     /// Nothing is created before it is needed.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), limits: Limits::default(), progress: Watcher(Arc::new(Silent)), make_annex: None }
+        Self { root: root.into(), limits: Limits::default(), progress: Watcher(Arc::new(Silent)), derive: None }
     }
 
     /// Its directory; others keep files next to the images.
@@ -132,8 +132,8 @@ impl Store {
         Self { progress: Watcher(progress), ..self }
     }
 
-    pub fn with_annex(self, make: MakeAnnex) -> Self {
-        Self { make_annex: Some(make), ..self }
+    pub fn with_derived(self, make: Derive) -> Self {
+        Self { derive: Some(make), ..self }
     }
 
     /// The image's root filesystem if it is in the store and, where `keys` are given, known to be signed by one of each under this name; a few
@@ -149,7 +149,7 @@ impl Store {
 
     fn present(&self, reference: &Reference) -> Result<Option<Resolved>, Error> {
         if let Reference::Directory(path) = reference {
-            return check_root(path).map(|()| Some(Resolved { rootfs: path.clone(), annex: None, digest: None, held: None }));
+            return check_root(path).map(|()| Some(Resolved { rootfs: path.clone(), derived: None, digest: None, held: None }));
         }
         let held = lock::shared(&self.root.join("lock")).map_err(|error| self.error(error))?;
         let Some(pointer) = self.names().get(&reference.to_string()).map_err(|error| self.error(error))? else {
@@ -169,8 +169,8 @@ impl Store {
     }
 
     fn resolved(&self, digest: Digest, held: Held) -> Option<Resolved> {
-        let (rootfs, annex) = (self.rootfs(digest), Some(self.annex(digest)));
-        rootfs.is_dir().then_some(Resolved { rootfs, annex, digest: Some(digest), held: Some(held) })
+        let (rootfs, derived) = (self.rootfs(digest), Some(self.derived(digest)));
+        rootfs.is_dir().then_some(Resolved { rootfs, derived, digest: Some(digest), held: Some(held) })
     }
 
     /// The image's root filesystem, fetched now if necessary: by one process, while the others wait. An image
@@ -311,14 +311,14 @@ impl Store {
             packages,
             signatures,
         };
-        // An image without an annex works, only slower.
-        let annex = self.make_annex.and_then(|make| annex_of(&part, self.work(key, "annex.part"), make).ok());
-        self.publish(part, annex, &image, &pointer(digest)).map_err(|error| self.error(error))?;
+        // An image without derived files works, only slower.
+        let derived = self.derive.and_then(|make| derived_of(&part, self.work(key, "derived.part"), make).ok());
+        self.publish(part, derived, &image, &pointer(digest)).map_err(|error| self.error(error))?;
         Ok(digest)
     }
 
     /// In an order in which no half-done state is visible: steps that may fail come first.
-    fn publish(&self, part: Part, annex: Option<Part>, image: &Image, pointer: &Pointer) -> io::Result<()> {
+    fn publish(&self, part: Part, derived: Option<Part>, image: &Image, pointer: &Pointer) -> io::Result<()> {
         part.sync()?;
         let prepared = self.names().prepare(pointer)?;
         let description = self.description(image.digest);
@@ -326,9 +326,9 @@ impl Store {
         let _held = lock::shared(&self.root.join("lock"))?;
         if !place.is_dir() {
             // A leftover from when its image was removed.
-            discard::directory(&self.annex(image.digest))?;
-            if let Some(annex) = annex {
-                annex.keep(&self.annex(image.digest))?;
+            discard::directory(&self.derived(image.digest))?;
+            if let Some(derived) = derived {
+                derived.keep(&self.derived(image.digest))?;
             }
             write_whole(&description, &serde_json::to_vec(image)?)?;
             part.keep(&place).inspect_err(|_| drop(fs::remove_file(&description)))?;
@@ -349,8 +349,8 @@ impl Store {
         self.root.join("rootfs").join(digest.hex())
     }
 
-    fn annex(&self, digest: Digest) -> PathBuf {
-        self.work(&digest.hex(), "annex")
+    fn derived(&self, digest: Digest) -> PathBuf {
+        self.work(&digest.hex(), "derived")
     }
 
     fn description(&self, digest: Digest) -> PathBuf {
@@ -416,10 +416,10 @@ impl Drop for Part {
     }
 }
 
-fn annex_of(rootfs: &Part, path: PathBuf, make: MakeAnnex) -> io::Result<Part> {
-    let annex = Part::begin(path)?;
-    make(&rootfs.path, &annex.path)?;
-    Ok(annex)
+fn derived_of(rootfs: &Part, path: PathBuf, make: Derive) -> io::Result<Part> {
+    let derived = Part::begin(path)?;
+    make(&rootfs.path, &derived.path)?;
+    Ok(derived)
 }
 
 fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {

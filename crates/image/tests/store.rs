@@ -189,35 +189,35 @@ fn without_the_network_what_is_not_here_is_absent() {
 }
 
 #[test]
-fn an_annex_comes_and_goes_with_its_image() {
-    fn make(rootfs: &Path, annex: &Path) -> std::io::Result<()> {
-        fs::write(annex.join("made"), fs::read(rootfs.join("file"))?)
+fn derived_files_come_and_go_with_their_image() {
+    fn make(rootfs: &Path, derived: &Path) -> std::io::Result<()> {
+        fs::write(derived.join("made"), fs::read(rootfs.join("file"))?)
     }
     let home = home();
-    let store = Store::at(home.path().join("store")).with_annex(make);
+    let store = Store::at(home.path().join("store")).with_derived(make);
     let reference = tar(home.path(), "one.tar", "of the image");
-    let annex = store.obtain(&reference, &[], Network::Forbidden).unwrap().annex.unwrap();
-    assert_eq!(fs::read_to_string(annex.join("made")).unwrap(), "of the image");
+    let derived = store.obtain(&reference, &[], Network::Forbidden).unwrap().derived.unwrap();
+    assert_eq!(fs::read_to_string(derived.join("made")).unwrap(), "of the image");
     store.remove(&reference.to_string(), nobody).unwrap();
-    assert!(!annex.exists());
+    assert!(!derived.exists());
     // Left by a process that was killed while it removed the image.
-    fs::create_dir(&annex).unwrap();
-    fs::write(annex.join("old"), "").unwrap();
+    fs::create_dir(&derived).unwrap();
+    fs::write(derived.join("old"), "").unwrap();
     let again = store.obtain(&reference, &[], Network::Forbidden).unwrap();
-    assert!(!again.annex.unwrap().join("old").exists());
-    let orphan = annex.with_file_name(format!("{}.annex", "0".repeat(64)));
+    assert!(!again.derived.unwrap().join("old").exists());
+    let orphan = derived.with_file_name(format!("{}.derived", "0".repeat(64)));
     fs::create_dir(&orphan).unwrap();
     drop(again.held);
     store.collect(Extent::Unnamed, nobody).unwrap();
     assert!(!orphan.exists());
-    assert!(annex.join("made").exists(), "its image is there");
+    assert!(derived.join("made").exists(), "its image is there");
 }
 
 #[test]
-fn an_image_whose_annex_cannot_be_made_is_as_good() {
+fn an_image_whose_derived_files_cannot_be_made_is_as_good() {
     let home = home();
-    let store = Store::at(home.path().join("store")).with_annex(|_, _| Err(std::io::Error::other("no")));
+    let store = Store::at(home.path().join("store")).with_derived(|_, _| Err(std::io::Error::other("no")));
     let reference = tar(home.path(), "one.tar", "of the image");
-    assert!(!store.obtain(&reference, &[], Network::Forbidden).unwrap().annex.unwrap().exists());
+    assert!(!store.obtain(&reference, &[], Network::Forbidden).unwrap().derived.unwrap().exists());
     assert_eq!(content(&store, &reference), "of the image");
 }

@@ -128,7 +128,7 @@ impl Store {
             self.put_away(digest).map_err(|error| self.error(error))?;
             collected.images.push(digest);
         }
-        self.put_away_annexes().map_err(|error| self.error(error))?;
+        self.put_away_derived().map_err(|error| self.error(error))?;
         drop(held);
         self.clear_away().map_err(|error| self.error(error))?;
         collected.leftovers = self.discard_unfinished();
@@ -144,7 +144,7 @@ impl Store {
                 && let Ok(Some(_work)) = Work::try_take(path.clone())
             {
                 count += u64::from(path.with_extension("part").exists() && discard::directory(&path.with_extension("part")).is_ok());
-                let _ = discard::directory(&path.with_extension("annex.part"));
+                let _ = discard::directory(&path.with_extension("derived.part"));
             }
         }
         if let Ok(_held) = lock::alone(&self.root.join("lock")) {
@@ -185,16 +185,22 @@ impl Store {
     fn put_away(&self, digest: Digest) -> io::Result<()> {
         fs::rename(self.rootfs(digest), self.work(&digest.hex(), "gone"))?;
         let _ = fs::remove_file(self.description(digest));
-        let _ = fs::rename(self.annex(digest), self.work(&digest.hex(), "annex.gone"));
+        let _ = fs::rename(self.derived(digest), self.work(&digest.hex(), "derived.gone"));
         Ok(())
     }
 
-    /// Removes annexes whose image was renamed by a process that was killed before it reached the annex.
-    fn put_away_annexes(&self) -> io::Result<()> {
+    /// Removes derived files whose image was renamed by a process that was killed before it reached them, and those that earlier builds
+    /// called `annex`.
+    fn put_away_derived(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.root.join("rootfs")).into_iter().flatten().flatten() {
             let path = entry.path();
-            if path.extension().is_some_and(|end| end == "annex") && !path.with_extension("").exists() {
-                fs::rename(&path, path.with_extension("annex.gone"))?;
+            let is_left_over = match path.extension().and_then(|end| end.to_str()) {
+                Some("derived") => !path.with_extension("").exists(),
+                Some("annex") => true,
+                _ => false,
+            };
+            if is_left_over {
+                fs::rename(&path, path.with_extension("derived.gone"))?;
             }
         }
         Ok(())

@@ -69,7 +69,7 @@ fn serve(run_dir: &Path, root: &Path) -> Result<(), Failure> {
     let spec = spec(port);
     let prepared = shorefast_sandbox::prepare(spec.shape()).map_err(Error::Sandbox)?;
     // Without a listener, every mount call is refused.
-    let assigned = prepared.with_root(&spec, Root::Image { rootfs: &image.rootfs, etc: image.annex.as_deref() });
+    let assigned = prepared.with_root(&spec, Root::Image { rootfs: &image.rootfs, etc: image.derived.as_deref() });
     let launched = assigned.and_then(|assigned| assigned.launch(&spec, &around)).and_then(|launching| launching.complete());
     let Launched { client, listener, .. } = launched.map_err(Error::Sandbox)?;
     drop(listener);
