@@ -28,6 +28,16 @@ fn crates() -> PathBuf {
 }
 
 #[test]
+fn every_crate_has_its_walls() {
+    let mut there: Vec<_> =
+        fs::read_dir(crates()).expect("there are crates").map(|entry| entry.expect("a readable directory").file_name()).collect();
+    let mut walled: Vec<_> = WALLS.iter().map(|(name, _)| std::ffi::OsString::from(name)).collect();
+    there.sort();
+    walled.sort();
+    assert_eq!(there, walled);
+}
+
+#[test]
 fn crates_use_only_what_is_below_them() {
     for (name, allowed) in WALLS {
         let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).expect("a crate has a manifest");
