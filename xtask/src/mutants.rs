@@ -124,6 +124,8 @@ impl Runner {
     fn cargo(&self) -> Command {
         let mut cargo = process::cargo();
         cargo.current_dir(self.copy.path()).env("CARGO_TARGET_DIR", &self.build);
+        // Compiled a hundred times, debugged never.
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "1");
         cargo
     }
 }
