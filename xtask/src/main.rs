@@ -21,6 +21,7 @@ mod k8s;
 mod kernels;
 mod matrix;
 mod mutants;
+mod posix;
 mod setup;
 mod soak;
 mod test;
@@ -74,6 +75,8 @@ enum Chore {
     Chaos(chaos::Args),
     /// Plant security regressions one at a time, and show which test catches each: takes most of an hour
     Mutants(mutants::Args),
+    /// pjdfstest and fsx through pass-through clients, ours beside the same clients as the host's root
+    Posix(posix::Args),
     /// Run the fuzz targets
     Fuzz(fuzz::Args),
     /// Measure how fast mounts are, beside native clients and containers
@@ -124,6 +127,7 @@ fn run(chore: &Chore) -> Result<ExitCode> {
         Chore::Soak(args) => return soak::run(args),
         Chore::Chaos(args) => return chaos::run(args),
         Chore::Mutants(args) => return mutants::run(args),
+        Chore::Posix(args) => return posix::run(args),
         Chore::Fuzz(args) => return fuzz::run(args),
         Chore::Bench(args) => return bench::run(args),
         Chore::E2eK8s(args) => return k8s::run(args),
