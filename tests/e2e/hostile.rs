@@ -33,6 +33,18 @@ enum Sandbox {
     UserNamespace,
     /// The weakest that a definition can ask for: a user of its own, and the host's processes in sight.
     DedicatedUser,
+    /// With rights over everything below its source.
+    KeepsOwners,
+}
+
+impl Sandbox {
+    /// The directories that must be afterwards as they were.
+    fn untouchable(self, image: &Path) -> Vec<&Path> {
+        match self {
+            Self::UserNamespace | Self::DedicatedUser => vec![image, Path::new(SOURCE)],
+            Self::KeepsOwners => vec![image],
+        }
+    }
 }
 
 /// Each name is a row of tests/hostile/src/rows.rs that is not in the batch, with `_` for `-`.
@@ -70,6 +82,25 @@ macro_rules! rows {
     };
 }
 
+mod with_rights_over_its_source {
+    use super::{Sandbox, batch, row};
+
+    #[test]
+    fn the_batch() {
+        batch(Sandbox::KeepsOwners);
+    }
+
+    #[test]
+    fn signals_everybody() {
+        row(Sandbox::KeepsOwners, "signals_everybody");
+    }
+
+    #[test]
+    fn fills_processes() {
+        row(Sandbox::KeepsOwners, "fills_processes");
+    }
+}
+
 rows! {
     strings_forged_source options_suid fuse_another_user fuse_used_fd mounts_twice mounts_again unmounts_its_own
     races_type races_type_elsewhere races_target races_target_type races_options races_unmapping races_cwd races_symlink
@@ -90,6 +121,25 @@ fn every_row_of_the_table_is_tried() {
     assert!(list().len() >= 100);
 }
 
+/// Of the batch, what a client may do that keeps the owners of its source. All of it is about its own user namespace, whose ids nobody else has, and
+/// about its source.
+const GRANTED: &[&str] = &[
+    "has-capabilities",
+    "becomes-user",
+    "becomes-group",
+    "becomes-file-user",
+    "raises-capabilities",
+    "raises-ambient",
+    // They run with what the client has anyway.
+    "executes-setuid",
+    "executes-filecaps",
+    "source-reads-foreign",
+    "source-changes-foreign",
+    "source-gives-away",
+    // As one of the namespace's users, who outside is above 2,000,000,000.
+    "forges-credentials",
+];
+
 fn batch(sandbox: Sandbox) {
     let Some(scene) = Scene::set(sandbox) else { return };
     let ran = scene.mount(&["rows"], "60s").succeeds();
@@ -98,8 +148,13 @@ fn batch(sandbox: Sandbox) {
     let expected: Vec<String> = list().into_iter().filter(|row| row.group == "batch").map(|row| row.name).collect();
     let heard: Vec<&String> = verdicts.iter().map(|verdict| &verdict.name).collect();
     assert_eq!(heard, expected.iter().collect::<Vec<_>>(), "rows without a verdict");
-    let harm: Vec<String> = verdicts.iter().filter(|verdict| verdict.word != "refused").map(|verdict| format!("{verdict:?}")).collect();
+    let granted = if sandbox == Sandbox::KeepsOwners { GRANTED } else { &[] };
+    let harm = verdicts.iter().filter(|verdict| verdict.word != "refused" && !granted.contains(&verdict.name.as_str()));
+    let harm: Vec<String> = harm.map(|verdict| format!("{verdict:?}")).collect();
     assert!(harm.is_empty(), "{} rows were not refused:\n{}", harm.len(), harm.join("\n"));
+    let word = |name: &&&str| verdicts.iter().any(|verdict| verdict.name == **name && verdict.word == "succeeded");
+    let unused: Vec<_> = granted.iter().filter(|name| !word(name)).collect();
+    assert!(unused.is_empty(), "refused, though listed as granted: {unused:?}");
     scene.check_and_unmount(&ran);
 }
 
@@ -241,6 +296,7 @@ fn verdict(line: &str) -> Option<Verdict> {
 
 /// A host with things to break on it, and an image with the client in it.
 struct Scene {
+    sandbox: Sandbox,
     client: Client,
     source: &'static str,
     target: PathBuf,
@@ -258,6 +314,7 @@ impl Scene {
         let image = make_image();
         let namespaces = match sandbox {
             Sandbox::UserNamespace => "",
+            Sandbox::KeepsOwners => "source_access = \"keep-owners\"\n",
             Sandbox::DedicatedUser => "namespaces = { pid = \"host\", user = \"host\" }\n",
         };
         make_source(Path::new(SOURCE));
@@ -279,8 +336,8 @@ impl Scene {
         thread::sleep(Duration::from_millis(50));
         host.settle();
         let target = host.directory("target");
-        let before = State::now(&[&image, Path::new(SOURCE)]);
-        Some(Self { client, source: SOURCE, target, image, before, services, bystanders, starvation: Starvation::watch(), host })
+        let before = State::now(&sandbox.untouchable(&image));
+        Some(Self { sandbox, client, source: SOURCE, target, image, before, services, bystanders, starvation: Starvation::watch(), host })
     }
 
     fn allow_many_mounts(&self) {
@@ -345,7 +402,9 @@ impl Scene {
         for file in files_below(&open) {
             let meta = fs::symlink_metadata(&file).expect("it was just listed");
             assert_eq!(meta.mode() & 0o6000, 0, "{} is set-id", file.display());
-            assert_ne!(meta.uid(), 0, "{} is root's", file.display());
+            if self.sandbox != Sandbox::KeepsOwners {
+                assert_ne!(meta.uid(), 0, "{} is root's", file.display());
+            }
             fs::remove_file(&file).expect("root may do that");
         }
     }
@@ -377,7 +436,7 @@ impl Scene {
         }
         self.host.assert_nothing_left();
         self.assert_source_is_harmless();
-        self.before.assert_same(&State::now(&[&self.image, Path::new(SOURCE)]));
+        self.before.assert_same(&State::now(&self.sandbox.untouchable(&self.image)));
         let left = fs::read_dir(&self.target).expect("the target is still there").count();
         assert_eq!(left, 0, "something is in the target");
         self.services.assert_untouched();

@@ -134,6 +134,44 @@ fn only_a_definition_that_says_so_makes_roots_files_the_clients() {
     host.shorefast(&["umount", text(&target)]).succeeds();
 }
 
+/// Rights that count for the source only: in a user namespace whose ids nothing else has.
+#[test]
+fn only_a_definition_that_says_so_makes_everybodys_files_the_clients() {
+    let Some(host) = Host::new() else { return };
+    if !owners_can_be_mapped() {
+        return println!("left out: without mapped owners, nothing of the source is in the client's user namespace");
+    }
+    // The image's own files are not the source's: they belong to the host's root, who is nobody inside.
+    let more = r#"
+can give-away chown 1000:1001 $s/open/made
+can give-to-root chown 0:0 $s/theirs
+can take-away rm $s/private
+can own-an-id-of-the-host chown 100000 $s/public
+can change-the-image chown 1000 /bin
+can write-the-image touch /bin/new
+can make-a-device mknod $s/device c 1 3
+echo "capabilities $(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)" >> /tmp/said
+mount -t tmpfs"#;
+    let script = SCRIPT.replacen("\nmount -t tmpfs", more, 1);
+    let client = Client::script(&host, &script, "source = \"path\"\nsource_access = \"keep-owners\"");
+    let source = make_source(&host);
+    let target = host.directory("target");
+    Request::new(&client, "script", &source, &target).sandboxed(&host).succeeds();
+    let said = said(&target);
+    let granted =
+        ["read-private", "read-theirs", "write-public", "write-private", "make-in-root", "give-away", "give-to-root", "take-away"];
+    assert_said(&said, &granted.map(|what| (what, "yes")));
+    let refused = ["own-an-id-of-the-host", "change-the-image", "write-the-image", "make-a-device"];
+    assert_said(&said, &refused.map(|what| (what, "no")));
+    // chown, dac_override, dac_read_search, fowner, setgid, setuid.
+    assert_said(&said, &[("capabilities", "00000000000000cf"), ("owner-root", "0"), ("owner-theirs", "1000")]);
+    assert_said(&said, &NO_SET_ID);
+    let owners = |name: &str| fs::metadata(source.join(name)).map(|meta| (meta.uid(), meta.gid())).expect("it is there");
+    assert_eq!((owners("open/made"), owners("theirs")), ((1000, 1001), (0, 0)));
+    assert!(!source.join("private").exists() && !source.join("device").exists());
+    host.shorefast(&["umount", text(&target)]).succeeds();
+}
+
 #[test]
 fn a_read_only_mount_has_a_read_only_source() {
     // Where the caller says it, and where the definition does; where the client has the rights of others, of root's files, and all rights.
@@ -143,6 +181,7 @@ fn a_read_only_mount_has_a_read_only_source() {
         ("", "options = [\"ro\"]", Way::Directory),
         ("rw", "options = [\"ro\"]", Way::Directory),
         ("ro", "source_access = \"as-root\"", Way::Directory),
+        ("ro", "source_access = \"keep-owners\"", Way::Directory),
         ("ro", "", Way::Chroot),
     ];
     for (options, keys, way) in rows {

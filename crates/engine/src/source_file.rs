@@ -43,6 +43,7 @@ fn may_replace(mode: u32, owner: u32, access: SourceAccess) -> bool {
     let others = mode & 0o003 == 0o003 && mode & STICKY == 0;
     match access {
         SourceAccess::AsRoot => others || (owner == 0 && mode & 0o300 == 0o300),
+        SourceAccess::KeepOwners => true,
         SourceAccess::AsOthers => others,
     }
 }
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_the_client_cannot_write_to_replaces_nothing() {
-        use SourceAccess::{AsOthers, AsRoot};
+        use SourceAccess::{AsOthers, AsRoot, KeepOwners};
         let rows = [
             (0o40755, 0, AsOthers, false),
             (0o40777, 0, AsOthers, true),
@@ -73,6 +74,7 @@ mod tests {
             (0o40755, 1000, AsRoot, false),
             (0o40777, 1000, AsRoot, true),
             (0o41777, 0, AsRoot, true),
+            (0o41555, 1000, KeepOwners, true),
         ];
         for (mode, owner, access, expected) in rows {
             assert_eq!(may_replace(mode, owner, access), expected, "{mode:o} {owner} {access:?}");

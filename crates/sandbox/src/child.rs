@@ -13,6 +13,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::process::{Gid, Resource, Uid};
+use rustix::thread::CapabilitySet;
 use shorefast_sys as sys;
 use sys::{Result, call};
 
@@ -58,24 +59,25 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
     }
     // Not later: a container's user namespace may forbid setgroups.
     sys::privilege::have_groups(orders.mark.map(Gid::from_raw).as_slice())?;
+    let held = CapabilitySet::from_bits_truncate(orders.held);
     // The bounding set limits what execve can grant; capabilities that this process holds stay for now. It cannot be
-    // emptied earlier, because entering another user namespace fills it again. In the two cases with a user namespace,
+    // limited earlier, because entering another user namespace fills it again. In the two cases with a user namespace,
     // the launching process sets up our ID mapping and our source meanwhile.
     match (descriptors.joins.as_ref().and_then(|joins| joins.users.as_ref()), orders.identity) {
         (Some(users), _) => {
             sys::namespace::join(users.as_fd())?;
             sys::privilege::become_user_with_capabilities(Uid::ROOT, Gid::ROOT)?;
             control::send_ready(control.as_fd())?;
-            sys::privilege::empty_bounding_set()?;
+            sys::privilege::limit_bounding_set(CapabilitySet::empty())?;
             control::wait_for_go(control.as_fd())?;
         }
         (None, Identity::UserNamespace) => {
             sys::namespace::enter_new_user()?;
             control::send_ready(control.as_fd())?;
-            sys::privilege::empty_bounding_set()?;
+            sys::privilege::limit_bounding_set(held)?;
             control::wait_for_go(control.as_fd())?;
         }
-        (None, Identity::DedicatedUser | Identity::ContainerRoot) => sys::privilege::empty_bounding_set()?,
+        (None, Identity::DedicatedUser | Identity::ContainerRoot) => sys::privilege::limit_bounding_set(CapabilitySet::empty())?,
         (None, Identity::HostRoot) => {}
     }
 
@@ -109,6 +111,10 @@ fn become_init(control: &OwnedFd, shape: Shape, small_namespace: Option<&OwnedFd
         }
     };
     let (program, recipe) = control::take_program(control.as_fd())?;
+    if !held.is_empty() {
+        // They are the client's only.
+        sys::privilege::limit_bounding_set(CapabilitySet::empty())?;
+    }
     sys::privilege::become_user(Uid::from_raw(orders.init_id), Gid::from_raw(orders.init_id))?;
     sys::privilege::drop_capabilities()?;
     let mut arguments = vec![c"init", &*helper];
@@ -175,7 +181,7 @@ fn give_up_rights() -> Result<(AbstractSockets, Vec<libc::sock_filter>)> {
 }
 
 /// Starts the helper: the first candidate that exists, as execvp would. This process already has the client's uid; the
-/// helper has no capabilities, unless it runs as the host's root.
+/// helper has no capabilities but those over its source, unless it runs as the host's root.
 fn start_client(control: &OwnedFd, orders: &Orders, output: &OwnedFd) -> std::result::Result<u32, String> {
     let argv = c_strings(orders.argv.iter().cloned())?;
     let environment = c_strings(orders.environment.iter().map(|(name, value)| [name, &b"="[..], value].concat()))?;
@@ -184,7 +190,7 @@ fn start_client(control: &OwnedFd, orders: &Orders, output: &OwnedFd) -> std::re
         sys::process::lay_out(&[(output.as_fd(), 1), (output.as_fd(), 2)], None)?;
         if orders.identity != Identity::HostRoot {
             // execve would clear all of them except those that our caller left inheritable.
-            sys::privilege::drop_capabilities()?;
+            sys::privilege::have_capabilities(CapabilitySet::from_bits_truncate(orders.held))?;
         }
         if !orders.is_met_halfway() {
             // As late as possible: the launching process is still writing the client's files.

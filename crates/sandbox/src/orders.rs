@@ -13,6 +13,8 @@ use crate::spec::{Capabilities, Identity, ProcessLimits, Role};
 pub struct Orders {
     pub identity: Identity,
     pub capabilities: Capabilities,
+    /// Bits of the capabilities that it has in its own user namespace.
+    pub held: u64,
     /// The client's uid, as seen on the host.
     pub owner: u32,
     /// The first process's uid, as seen in its own user namespace.

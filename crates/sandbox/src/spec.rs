@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 
 /// Fixed paths inside the sandbox, independent of the paths on the host.
@@ -69,7 +70,7 @@ pub struct HostSource {
     pub is_read_only: bool,
 }
 
-/// Whose permissions apply when a client accesses files of its source. The client never has CAP_DAC_OVERRIDE.
+/// Whose permissions apply when a client accesses files of its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceAccess {
@@ -78,7 +79,29 @@ pub enum SourceAccess {
     AsOthers,
     /// Root's: the client can read and write root's files, and files that it creates belong to root.
     AsRoot,
+    /// The client answers for them itself, as a pass-through client that root of the host starts: everything there is its own to read, write and
+    /// give away. It has capabilities over files in its own user namespace, whose ids are those of nobody and nothing on the host but of the
+    /// source, which is id-mapped to them.
+    KeepOwners,
 }
+
+impl SourceAccess {
+    /// Those of a client in a user namespace of its own.
+    pub fn capabilities(self) -> CapabilitySet {
+        match self {
+            Self::AsOthers | Self::AsRoot => CapabilitySet::empty(),
+            Self::KeepOwners => CAPABILITIES_OVER_FILES,
+        }
+    }
+}
+
+/// What they allow is checked against the user namespace of a file's owner: on the host, that is none but the source's.
+const CAPABILITIES_OVER_FILES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETGID);
 
 /// Something of the host, shown at `inside`, which is below a directory that the sandbox provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +166,14 @@ impl Shape {
 }
 
 impl Spec {
+    /// What the client may do in a user namespace of its own. In any other namespace it would count for more than its source.
+    pub fn capabilities_held(&self) -> CapabilitySet {
+        match (&self.source, self.identity) {
+            (Some(source), Identity::UserNamespace) => source.access.capabilities(),
+            _ => CapabilitySet::empty(),
+        }
+    }
+
     pub fn shape(&self) -> Shape {
         let rights = if self.identity == Identity::HostRoot { Rights::All } else { Rights::None };
         Shape { processes: self.processes, rights }

@@ -41,9 +41,9 @@ pub fn no_new_privileges() -> Result<()> {
     call(|| "prctl(PR_SET_NO_NEW_PRIVS)".into(), rustix::thread::set_no_new_privs(true))
 }
 
-/// Empties the bounding set up to the last capability that the kernel knows, which may be more than this program knows.
-pub fn empty_bounding_set() -> Result<()> {
-    for number in 0..64 {
+/// Takes all but `kept` out of the bounding set, up to the last capability that the kernel knows, which may be more than this program knows.
+pub fn limit_bounding_set(kept: CapabilitySet) -> Result<()> {
+    for number in (0..64).filter(|number| kept.bits() & (1 << number) == 0) {
         // SAFETY: prctl with integers only; an unknown capability is EINVAL.
         let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
         if result != 0 {
@@ -59,7 +59,13 @@ pub fn empty_bounding_set() -> Result<()> {
 
 /// Empties the permitted, effective, inheritable and ambient sets.
 pub fn drop_capabilities() -> Result<()> {
-    let none = CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), inheritable: CapabilitySet::empty() };
+    have_capabilities(CapabilitySet::empty())
+}
+
+/// Has these in the permitted and effective sets, and nothing in the inheritable and ambient ones: after execve(2), root of a user namespace has
+/// what is in the bounding set as well.
+pub fn have_capabilities(set: CapabilitySet) -> Result<()> {
+    let sets = CapabilitySets { effective: set, permitted: set, inheritable: CapabilitySet::empty() };
     call(|| "prctl(PR_CAP_AMBIENT_CLEAR_ALL)".into(), rustix::thread::clear_ambient_capability_set())?;
-    call(|| "capset(0)".into(), rustix::thread::set_capabilities(None, none))
+    call(|| format!("capset({set:?})"), rustix::thread::set_capabilities(None, sets))
 }

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, Mode, SealFlags};
 
 use crate::error::{Result, call};
 
@@ -72,6 +72,9 @@ fn program() -> Result<OwnedFd> {
     let memfd = rustix::fs::memfd_create("shorefast-shim", flags | MFD_EXEC).or_else(|_| rustix::fs::memfd_create("shorefast-shim", flags));
     let mut file = std::fs::File::from(call(|| "memfd_create(\"shorefast-shim\")".into(), memfd)?);
     call(|| "write(\"shorefast-shim\")".into(), file.write_all(PROGRAM))?;
+    // Who may execute a file but not read it has a process that nobody inspects but the host's root: not dumpable from execve(2) on, also
+    // for a client that may change to the uid of its sandbox's first process.
+    call(|| "fchmod(\"shorefast-shim\")".into(), rustix::fs::fchmod(&file, Mode::XUSR | Mode::XGRP | Mode::XOTH))?;
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     call(|| "fcntl(F_ADD_SEALS)".into(), rustix::fs::fcntl_add_seals(&file, seals))?;
     Ok(file.into())

@@ -355,6 +355,7 @@ pub(crate) static ALL: &[Row] = &[
     batch("becomes-user", "setresuid and its relatives to other users", |_| privilege::becomes_another_user()),
     batch("becomes-group", "setresgid and setgroups to other groups", |_| privilege::becomes_another_group()),
     batch("becomes-file-user", "file access as another user", |_| privilege::borrows_a_file_identity()),
+    batch("inspects-init", "process 1, as its user", |_| privilege::inspects_init_as_its_user()),
     batch("raises-capabilities", "each capability by capset", |_| privilege::raises_capabilities()),
     batch("raises-ambient", "each capability into the ambient set", |_| privilege::raises_ambient_capabilities()),
     batch("sets-securebits", "the bits that give uid 0 its powers", |_| privilege::changes_secure_bits()),

@@ -254,6 +254,7 @@ fn orders(spec: &Spec, context: &LaunchContext<'_>, credentials: Credentials) ->
     let orders = Orders {
         identity: spec.identity,
         capabilities: spec.capabilities,
+        held: spec.capabilities_held().bits(),
         owner,
         init_id,
         mark: (spec.identity == Identity::HostRoot).then(|| context.ids.mark()),

@@ -49,9 +49,10 @@ impl Owners {
             // A dedicated uid owns nothing here, and the host's root may access everything anyway.
             (Identity::DedicatedUser | Identity::HostRoot, _) => Self::Unmapped,
             (Identity::UserNamespace, SourceAccess::AsOthers) => Self::Mapped(all_but_root(ids)),
-            (Identity::UserNamespace, SourceAccess::AsRoot) => Self::AsClient,
-            (Identity::ContainerRoot, SourceAccess::AsRoot) if client == 0 => Self::Unmapped,
-            (Identity::ContainerRoot, SourceAccess::AsRoot) => Self::AsClient,
+            (Identity::UserNamespace, SourceAccess::AsRoot | SourceAccess::KeepOwners) => Self::AsClient,
+            // Without capabilities, which would be those of the container, owners are kept of what the client makes itself.
+            (Identity::ContainerRoot, SourceAccess::AsRoot | SourceAccess::KeepOwners) if client == 0 => Self::Unmapped,
+            (Identity::ContainerRoot, SourceAccess::AsRoot | SourceAccess::KeepOwners) => Self::AsClient,
             (Identity::ContainerRoot, SourceAccess::AsOthers) if client == 0 => Self::Mapped(without_root(ids)),
             (Identity::ContainerRoot, SourceAccess::AsOthers) => Self::Unmapped,
         }

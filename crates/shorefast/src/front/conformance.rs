@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use rustix::thread::CapabilitySet;
 use serde::Serialize;
 use shorefast_engine::{Error, client, text};
 
@@ -82,6 +83,7 @@ pub fn run(arguments: &TestArguments, places: &Places) -> Result<ExitCode, Error
         arguments,
         places,
         fstype: tried.definition.types.first().cloned().unwrap_or_default(),
+        capabilities: tried.definition.source_access.capabilities(),
         target: target.clone(),
         checks: Vec::new(),
         failed: false,
@@ -110,6 +112,8 @@ struct Trial<'a> {
     arguments: &'a TestArguments,
     places: &'a Places,
     fstype: String,
+    /// What the definition gives the client, in a user namespace of its own.
+    capabilities: CapabilitySet,
     target: PathBuf,
     checks: Vec<Check>,
     failed: bool,
@@ -127,7 +131,7 @@ impl Trial<'_> {
         } else {
             self.step("writes and reads back", move |_| look::writes(&place));
         }
-        self.step("has no privileges", |trial| look::privileges(&trial.processes()?));
+        self.step("has no privileges", |trial| look::privileges(&trial.processes()?, trial.capabilities));
         self.step("memory", |trial| look::memory(&trial.processes()?));
         self.step("unmounts, and leaves nothing", |trial| trial.unmount());
         self.step("mounts again", |trial| trial.mount());

@@ -78,6 +78,24 @@ pub(super) fn borrows_a_file_identity() -> Outcome {
     }
 }
 
+/// Process 1 holds what its client must not have. Who may change users becomes its user first.
+pub(super) fn inspects_init_as_its_user() -> Outcome {
+    let id = |field: &str| status_field("1", field).and_then(|ids| ids.split_whitespace().next()?.parse::<usize>().ok());
+    let (Some(uid), Some(gid)) = (id("Uid"), id("Gid")) else { return refused("process 1 is not in sight") };
+    let group = sys::call(libc::SYS_setresgid, [gid, gid, gid]);
+    let user = sys::call(libc::SYS_setresuid, [uid, uid, uid]);
+    let as_whom = format!("as user {uid}: {user:?}, group {gid}: {group:?}");
+    let opens = |name: &str| match fs::File::open(format!("/proc/1/{name}")) {
+        Ok(_) => succeeded(format!("{name} of process 1 opened {as_whom}")),
+        Err(error) => refused(format!("{name}: {error}, {as_whom}")),
+    };
+    let lists = || match fs::read_dir("/proc/1/fd") {
+        Ok(_) => succeeded(format!("the descriptors of process 1 listed {as_whom}")),
+        Err(error) => refused(format!("fd: {error}, {as_whom}")),
+    };
+    first_harm(["mem", "environ", "syscall"].map(opens).into_iter().chain([lists()]))
+}
+
 /// One capability in the permitted, effective and inheritable sets.
 fn take_capability(capability: usize) -> sys::Answer {
     let header = [0x2008_0522u32, 0];

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
+use rustix::thread::CapabilitySet;
 use shorefast_sys::bounded_call::{self, Answer};
 use shorefast_sys::process_scan::ProcessScan;
 
@@ -81,11 +82,18 @@ fn status(pid: i32, key: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix(key)?.strip_prefix(':')?.trim().to_owned()))
 }
 
-pub(super) fn privileges(processes: &[i32]) -> Seen {
+/// `allowed`: what the definition gives the client in a user namespace of its own.
+pub(super) fn privileges(processes: &[i32], allowed: CapabilitySet) -> Seen {
     for pid in processes {
-        for (key, expected) in [("CapEff", "0000000000000000"), ("CapBnd", "0000000000000000"), ("NoNewPrivs", "1"), ("Seccomp", "2")] {
+        for (key, expected) in [("NoNewPrivs", "1"), ("Seccomp", "2")] {
             match status(*pid, key) {
                 Some(value) if value != expected => return Err(format!("process {pid}: {key} is {value}, not {expected}")),
+                _ => {}
+            }
+        }
+        for key in ["CapEff", "CapPrm", "CapBnd"] {
+            match status(*pid, key).and_then(|value| u64::from_str_radix(&value, 16).ok()) {
+                Some(set) if set & !allowed.bits() != 0 => return Err(format!("process {pid}: {key} is {set:016x}")),
                 _ => {}
             }
         }
@@ -93,7 +101,8 @@ pub(super) fn privileges(processes: &[i32]) -> Seen {
             return Err(format!("process {pid} is root on the host"));
         }
     }
-    Ok(format!("{} processes: no capability, no way to one, a filter of system calls, not root", processes.len()))
+    let capability = if allowed.is_empty() { "no capability" } else { "no capability but those over its source" };
+    Ok(format!("{} processes: {capability}, no way to one, a filter of system calls, not root", processes.len()))
 }
 
 pub(super) fn memory(processes: &[i32]) -> Seen {
