@@ -21,7 +21,7 @@ use functions::Functions;
 
 const SCRIPT: &str = static_binary::LINK_SCRIPT;
 
-/// A FUSE client with a dedicated user, called as its users call it; and a kernel filesystem in a user namespace.
+/// A FUSE client that keeps owners, called as its users call it; and a kernel filesystem. Both are in a user namespace.
 const MOUNTS: [&str; 2] = ["bindfs", "tmpfs"];
 
 pub(crate) fn run() -> Result<ExitCode> {

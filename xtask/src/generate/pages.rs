@@ -98,6 +98,10 @@ pub(super) fn of_files() -> Result<Vec<(PathBuf, Vec<u8>)>> {
             let file = format!("docs/{document}.md");
             text += &roff::from_markdown(&fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?);
         }
+        // A document's last paragraph has no line break of its own, and a macro begins a line.
+        text.truncate(text.trim_end().len());
+        text += "\n";
+        text += FILES;
         text += SEE_ALSO;
         Ok((PathBuf::from(format!("docs/man/{name}.5")), text.into_bytes()))
     };
