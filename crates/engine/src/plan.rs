@@ -222,17 +222,18 @@ fn through_client(request: &Request, owner: Owner, client: Client, choice: Choic
     let limits = if is_image { definition.limits } else { Limits::default() };
 
     let source = source::of(&definition, &request.source);
+    let identity = identity(&definition, &root, choice.place);
     let values = Values { fstype: &fstype, options: &options::join(&items), flags: &request.flags, source: &source.inside };
     let spec = Spec {
         command: expand(&definition.command, &values),
         arg0: definition.arg0.clone(),
         environment: definition.env.clone().into_iter().collect(),
-        identity: identity(&definition, &root, choice.place),
+        identity,
         processes: processes(&definition, &root, choice.place),
         capabilities: definition.capabilities,
         source: source.shown.map(|path| HostSource {
             path,
-            access: definition.source_access,
+            access: definition.source_access.for_identity(identity),
             is_read_only: options.flags & libc::MS_RDONLY != 0,
         }),
         files,

@@ -86,6 +86,14 @@ pub enum SourceAccess {
 }
 
 impl SourceAccess {
+    /// Rights over everybody's files take a user namespace of the client's own. Without one, the client has the rights of others.
+    pub fn for_identity(self, identity: Identity) -> Self {
+        match (self, identity) {
+            (Self::KeepOwners, Identity::DedicatedUser | Identity::ContainerRoot) => Self::AsOthers,
+            (access, _) => access,
+        }
+    }
+
     /// Those of a client in a user namespace of its own.
     pub fn capabilities(self) -> CapabilitySet {
         match self {

@@ -253,10 +253,6 @@ fn check_source_access(access: Option<SourceAccess>, source: Source, namespaces:
             Err("key `source_access`: \"as-root\" needs namespaces = { user = \"private\" } (a dedicated user owns no file of root's)"
                 .into())
         }
-        (Some(SourceAccess::KeepOwners), Source::Path, Namespace::Host) => Err(
-            "key `source_access`: \"keep-owners\" needs namespaces = { user = \"private\" } (elsewhere the client has no rights at all)"
-                .into(),
-        ),
         _ => Ok(()),
     }
 }

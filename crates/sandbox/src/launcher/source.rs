@@ -50,11 +50,11 @@ impl Owners {
             (Identity::DedicatedUser | Identity::HostRoot, _) => Self::Unmapped,
             (Identity::UserNamespace, SourceAccess::AsOthers) => Self::Mapped(all_but_root(ids)),
             (Identity::UserNamespace, SourceAccess::AsRoot | SourceAccess::KeepOwners) => Self::AsClient,
-            // Without capabilities, which would be those of the container, owners are kept of what the client makes itself.
-            (Identity::ContainerRoot, SourceAccess::AsRoot | SourceAccess::KeepOwners) if client == 0 => Self::Unmapped,
-            (Identity::ContainerRoot, SourceAccess::AsRoot | SourceAccess::KeepOwners) => Self::AsClient,
-            (Identity::ContainerRoot, SourceAccess::AsOthers) if client == 0 => Self::Mapped(without_root(ids)),
-            (Identity::ContainerRoot, SourceAccess::AsOthers) => Self::Unmapped,
+            (Identity::ContainerRoot, SourceAccess::AsRoot) if client == 0 => Self::Unmapped,
+            (Identity::ContainerRoot, SourceAccess::AsRoot) => Self::AsClient,
+            // Its capabilities would be those of the container: it keeps no owners.
+            (Identity::ContainerRoot, SourceAccess::AsOthers | SourceAccess::KeepOwners) if client == 0 => Self::Mapped(without_root(ids)),
+            (Identity::ContainerRoot, SourceAccess::AsOthers | SourceAccess::KeepOwners) => Self::Unmapped,
         }
     }
 }
@@ -178,6 +178,10 @@ mod tests {
     fn only_the_key_makes_roots_files_the_clients() {
         let ids = Ids::of_slot(0);
         assert_eq!(Owners::of(SourceAccess::AsRoot, Identity::UserNamespace, ids.base(), ids), Owners::AsClient);
+        assert_eq!(Owners::of(SourceAccess::KeepOwners, Identity::UserNamespace, ids.base(), ids), Owners::AsClient);
+        for identity in [Identity::DedicatedUser, Identity::ContainerRoot] {
+            assert_eq!(SourceAccess::KeepOwners.for_identity(identity), SourceAccess::AsOthers);
+        }
         assert_eq!(Owners::of(SourceAccess::AsRoot, Identity::ContainerRoot, 0, ids), Owners::Unmapped);
         assert_eq!(Owners::of(SourceAccess::AsRoot, Identity::ContainerRoot, 100_000, ids), Owners::AsClient);
         assert_eq!(Owners::of(SourceAccess::AsOthers, Identity::ContainerRoot, 100_000, ids), Owners::Unmapped);
