@@ -36,15 +36,24 @@ struct Client {
     /// Commands in the client's image, with the empty source as working directory and a password in `/tmp/password`.
     prepare: &'static str,
     needs_password: bool,
+    options: &'static str,
 }
 
+/// The kernel judges by owners and modes.
+const PASSED_THROUGH: &str = "allow_other,default_permissions";
+
 const CLIENTS: [Client; 6] = [
-    Client { name: "bindfs", prepare: "", needs_password: false },
-    Client { name: "mergerfs", prepare: "", needs_password: false },
-    Client { name: "disorderfs", prepare: "", needs_password: false },
-    Client { name: "posixovl", prepare: "", needs_password: false },
-    Client { name: "fuse-overlayfs", prepare: "mkdir -m 777 lower upper work", needs_password: false },
-    Client { name: "gocryptfs", prepare: "gocryptfs -q -init -passfile /tmp/password . && chmod a+r gocryptfs.*", needs_password: true },
+    Client { name: "bindfs", prepare: "", needs_password: false, options: PASSED_THROUGH },
+    Client { name: "mergerfs", prepare: "", needs_password: false, options: PASSED_THROUGH },
+    Client { name: "disorderfs", prepare: "", needs_password: false, options: PASSED_THROUGH },
+    Client { name: "posixovl", prepare: "", needs_password: false, options: PASSED_THROUGH },
+    Client { name: "fuse-overlayfs", prepare: "mkdir -m 777 lower upper work", needs_password: false, options: PASSED_THROUGH },
+    Client {
+        name: "gocryptfs",
+        prepare: "gocryptfs -q -init -passfile /tmp/password . && chmod a+r gocryptfs.*",
+        needs_password: true,
+        options: "allow_other",
+    },
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +128,7 @@ impl Bench {
         if !client.prepare.is_empty() {
             self.prepare(client, &source, &password);
         }
-        let mut words = vec!["--root", "STORE", "mount", "-t", client.name, "-o", "allow_other,default_permissions"];
+        let mut words = vec!["--root", "STORE", "mount", "-t", client.name, "-o", client.options];
         let store = store();
         words[1] = text(&store);
         if way == Way::Native {
