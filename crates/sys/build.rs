@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=shim/shim.rs");
+    println!("cargo::rerun-if-changed=shim");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("shim");
     let rustc = std::env::var_os("RUSTC").expect("cargo sets RUSTC");
     let target = std::env::var("TARGET").expect("cargo sets TARGET");

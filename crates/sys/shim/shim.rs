@@ -25,13 +25,19 @@
 //! The control socket ties the first two roles to the mounting process: the byte `k` releases them, to live as long as
 //! the sandbox. For `init` the pid of the process that serves the mount follows, as four bytes. End of file before that means that the mounting process died, and that the mount has to end, too.
 //!
-//! build.rs compiles this file separately and embeds it in the binary. It cannot use any crate, so it makes system
+//! build.rs compiles these files separately and embeds it in the binary. It cannot use any crate, so it makes system
 //! calls in assembly; that is why it lives in `sys`.
 
 #![no_std]
 #![no_main]
 
-use core::arch::{asm, naked_asm};
+mod kernel;
+mod log;
+
+use core::arch::naked_asm;
+
+use kernel::{EINTR, POLLIN, PollFd, close, exit, nr, poll, poll_for, read, syscall};
+use log::{Log, copy_last_words, copy_messages, copy_output};
 
 const CONTROL: i32 = 3;
 const SANDBOX: i32 = 4;
@@ -43,62 +49,8 @@ const HOME: i32 = 7;
 const SYSLOG: i32 = 8;
 const CONNECTION: i32 = 10;
 
-/// Must agree with `sys::ring`.
-const RING_HEADER: u64 = 8;
-const RING_BYTES: u64 = 64 * 1024;
-const ENDED_SHIFT: u32 = 48;
-const MARKS: u64 = 256 * 1024;
-const MARK_COUNT: u64 = 256;
-
-/// The longest message of syslog(3): the rest is left out.
-const LONGEST: usize = 1024;
-/// How many messages of one second go into the ring: its 64 KiB are for the client's output, too.
-const MESSAGES_PER_SECOND: u32 = 200;
-/// How many are read before this process looks at anything else.
-const MESSAGES_AT_ONCE: u32 = 512;
-const LEFT_OUT: &[u8] = b"(more than 200 messages to syslog in one second: the rest is left out)\n";
-
-#[cfg(target_arch = "x86_64")]
-mod nr {
-    pub const READ: usize = 0;
-    pub const CLOSE: usize = 3;
-    pub const RT_SIGACTION: usize = 13;
-    pub const RT_SIGPROCMASK: usize = 14;
-    pub const PWRITE64: usize = 18;
-    pub const SENDTO: usize = 44;
-    pub const RECVMSG: usize = 47;
-    pub const WAIT4: usize = 61;
-    pub const MOUNT: usize = 165;
-    pub const PRCTL: usize = 157;
-    pub const CLOCK_GETTIME: usize = 228;
-    pub const EXIT_GROUP: usize = 231;
-    pub const PPOLL: usize = 271;
-    pub const SETNS: usize = 308;
-    pub const SIGNALFD4: usize = 289;
-    pub const DUP3: usize = 292;
-    pub const EXECVEAT: usize = 322;
-}
-
-#[cfg(target_arch = "aarch64")]
-mod nr {
-    pub const DUP3: usize = 24;
-    pub const MOUNT: usize = 40;
-    pub const CLOSE: usize = 57;
-    pub const READ: usize = 63;
-    pub const PWRITE64: usize = 68;
-    pub const PPOLL: usize = 73;
-    pub const SIGNALFD4: usize = 74;
-    pub const EXIT_GROUP: usize = 94;
-    pub const CLOCK_GETTIME: usize = 113;
-    pub const RT_SIGACTION: usize = 134;
-    pub const RT_SIGPROCMASK: usize = 135;
-    pub const PRCTL: usize = 167;
-    pub const SENDTO: usize = 206;
-    pub const RECVMSG: usize = 212;
-    pub const WAIT4: usize = 260;
-    pub const SETNS: usize = 268;
-    pub const EXECVEAT: usize = 281;
-}
+const SIGCHLD: u64 = 17;
+const MSG_NOSIGNAL: usize = 0x4000;
 
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
@@ -114,75 +66,9 @@ unsafe extern "C" fn _start() -> ! {
     naked_asm!("mov x0, sp", "bl {main}", "brk #1", main = sym main)
 }
 
-#[cfg(target_arch = "x86_64")]
-fn syscall(number: usize, a: [usize; 6]) -> isize {
-    let result;
-    // SAFETY: the callers below only pass pointers to live local buffers with their true lengths; the instruction
-    // clobbers rcx, r11 and memory, as declared (no `nomem`).
-    unsafe {
-        asm!("syscall", inlateout("rax") number as isize => result,
-             in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
-             lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
-    result
-}
-
-#[cfg(target_arch = "aarch64")]
-fn syscall(number: usize, a: [usize; 6]) -> isize {
-    let result;
-    // SAFETY: as above; svc preserves every register but x0.
-    unsafe {
-        asm!("svc 0", in("x8") number, inlateout("x0") a[0] => result,
-             in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
-    }
-    result
-}
-
-#[repr(C)]
-struct PollFd {
-    fd: i32,
-    events: i16,
-    revents: i16,
-}
-
-const POLLIN: i16 = 1;
-const EINTR: isize = -4;
-const EAGAIN: isize = -11;
-const SIGCHLD: u64 = 17;
-const MSG_NOSIGNAL: usize = 0x4000;
-
-fn poll(fds: &mut [PollFd]) {
-    while syscall(nr::PPOLL, [fds.as_mut_ptr() as usize, fds.len(), 0, 0, 0, 0]) == EINTR {}
-}
-
-/// False: nothing has happened for so long.
-fn poll_for(fds: &mut [PollFd], seconds: u64) -> bool {
-    let time = [seconds, 0];
-    syscall(nr::PPOLL, [fds.as_mut_ptr() as usize, fds.len(), time.as_ptr() as usize, 0, 0, 0]) != 0
-}
-
-fn read(fd: i32, buffer: &mut [u8]) -> isize {
-    loop {
-        let n = syscall(nr::READ, [fd as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]);
-        if n != EINTR {
-            return n;
-        }
-    }
-}
-
 /// Not used here, and the program that a keeper executes opens its own.
 fn close_standard() {
     (0..3).for_each(close);
-}
-
-fn close(fd: i32) {
-    syscall(nr::CLOSE, [fd as usize, 0, 0, 0, 0, 0]);
-}
-
-fn exit(code: usize) -> ! {
-    loop {
-        syscall(nr::EXIT_GROUP, [code, 0, 0, 0, 0, 0]);
-    }
 }
 
 /// `stack`: the stack at entry, with argc and then argv.
@@ -226,7 +112,7 @@ fn init(helper: i32, followed: i32) -> ! {
     let mask: u64 = 1 << (SIGCHLD - 1);
     syscall(nr::RT_SIGPROCMASK, [0, &raw const mask as usize, 0, 8, 0, 0]);
     let children = syscall(nr::SIGNALFD4, [usize::MAX, &raw const mask as usize, 8, 0o2004000, 0, 0]) as i32;
-    let mut log = Log { total: 0, marked: 0, marks: 0, is_within_a_line: false, messages: 0, counted: 0 };
+    let mut log = Log::empty();
     let mut server = Server { pid: NOBODY, has_ended: false };
     let mut fds = [
         PollFd { fd: children, events: POLLIN, revents: 0 },
@@ -290,9 +176,7 @@ fn reap(helper: i32, server: &mut Server, log: &mut Log) {
             return;
         }
         if pid == server.pid as isize {
-            // A multiple of the ring's size: it does not change where the next byte goes.
-            log.total |= ((status as u64 + 1) & 0xffff) << ENDED_SHIFT;
-            log.write_header();
+            log.ended(status);
             server.has_ended = true;
             if status != 0 {
                 copy_last_words(log);
@@ -309,135 +193,6 @@ fn reap(helper: i32, server: &mut Server, log: &mut Log) {
             exit(0);
         }
     }
-}
-
-/// What is written to the ring file.
-struct Log {
-    /// Bytes so far; the upper bits are the server's end.
-    total: u64,
-    /// The second of the newest mark, and how many there were.
-    marked: u64,
-    marks: u64,
-    /// Whether the newest byte is not the end of a line.
-    is_within_a_line: bool,
-    /// Messages of syslog(3) in the second `counted`.
-    messages: u32,
-    counted: u64,
-}
-
-impl Log {
-    fn write_header(&self) {
-        write_at(&raw const self.total as usize, 8, 0);
-    }
-
-    /// For each second in which something is written: when, and what there was before.
-    fn mark(&mut self, second: u64) {
-        if second != self.marked {
-            let mark = [second, self.total & ((1 << ENDED_SHIFT) - 1)];
-            write_at(mark.as_ptr() as usize, 16, MARKS + self.marks % MARK_COUNT * 16);
-            self.marked = second;
-            self.marks += 1;
-        }
-    }
-
-    fn add(&mut self, bytes: &[u8], second: u64) {
-        let Some(last) = bytes.last() else { return };
-        self.is_within_a_line = *last != b'\n';
-        self.mark(second);
-        let mut done = 0u64;
-        while done < bytes.len() as u64 {
-            let at = (self.total + done) % RING_BYTES;
-            let part = (bytes.len() as u64 - done).min(RING_BYTES - at);
-            write_at(bytes.as_ptr() as usize + done as usize, part as usize, RING_HEADER + at);
-            done += part;
-        }
-        self.total += done;
-        self.write_header();
-    }
-
-    /// A line of its own for each message.
-    fn add_message(&mut self, message: &[u8]) {
-        let second = now();
-        if second != self.counted {
-            (self.messages, self.counted) = (0, second);
-        }
-        self.messages = self.messages.saturating_add(1);
-        if self.messages > MESSAGES_PER_SECOND + 1 {
-            return;
-        }
-        if self.is_within_a_line {
-            self.add(b"\n", second);
-        }
-        if self.messages > MESSAGES_PER_SECOND {
-            return self.add(LEFT_OUT, second);
-        }
-        self.add(message, second);
-        self.add(b"\n", second);
-    }
-}
-
-fn now() -> u64 {
-    const CLOCK_REALTIME: usize = 0;
-    let mut now = [0u64; 2];
-    syscall(nr::CLOCK_GETTIME, [CLOCK_REALTIME, now.as_mut_ptr() as usize, 0, 0, 0, 0]);
-    // SAFETY: a live local; volatile, because the compiler does not know that the kernel wrote to it.
-    unsafe { core::ptr::read_volatile(now.as_ptr()) }
-}
-
-fn write_at(from: usize, length: usize, at: u64) {
-    syscall(nr::PWRITE64, [RING as usize, from, length, at as usize, 0, 0]);
-}
-
-/// Copies the pipe's contents into the ring. True: end of file, no writer is left.
-fn copy_output(log: &mut Log) -> bool {
-    let mut buffer = [0u8; 1024];
-    loop {
-        let n = read(OUTPUT, &mut buffer);
-        if n <= 0 {
-            return n == 0;
-        }
-        let Some(bytes) = buffer.get(..n as usize) else { return true };
-        log.add(bytes, now());
-    }
-}
-
-fn copy_last_words(log: &mut Log) {
-    copy_output(log);
-    copy_messages(log);
-}
-
-/// Copies some of the messages that wait at /dev/log into the ring. The client writes them, and anything else that it
-/// likes: they are bytes for whoever reads the log. read(2) drops descriptors that come with them. An empty one is not
-/// the end of anything. False: there is no such socket.
-fn copy_messages(log: &mut Log) -> bool {
-    let mut buffer = [0u8; LONGEST];
-    for _ in 0..MESSAGES_AT_ONCE {
-        let n = read(SYSLOG, &mut buffer);
-        if n < 0 {
-            return n == EAGAIN;
-        }
-        let message = buffer.get(..n as usize).unwrap_or_default();
-        log.add_message(without_end(without_priority(message)));
-    }
-    true
-}
-
-/// syslog(3) puts facility and level before what was said, as in `<30>`.
-fn without_priority(message: &[u8]) -> &[u8] {
-    let [b'<', rest @ ..] = message else { return message };
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    match rest.get(digits..) {
-        Some([b'>', said @ ..]) if (1..=3).contains(&digits) => said,
-        _ => message,
-    }
-}
-
-/// C libraries end messages with a line break, with NUL, or with nothing.
-fn without_end(mut message: &[u8]) -> &[u8] {
-    while let [rest @ .., b'\n' | 0] = message {
-        message = rest;
-    }
-    message
 }
 
 /// Returns the pid of the process that serves the mount, as far as it is known.
@@ -565,26 +320,6 @@ impl Keeper {
         syscall(nr::EXECVEAT, [BINARY as usize, path, argv.as_ptr() as usize, envp.as_ptr() as usize, AT_EMPTY_PATH, 0]);
         exit(1)
     }
-}
-
-/// The compiler may call these for array initialisation and copies, and there is no libc.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
-    for i in 0..n {
-        // SAFETY: the caller promises n writable bytes. Volatile, or the compiler turns this loop into a call of
-        // itself.
-        unsafe { to.add(i).write_volatile(byte as u8) }
-    }
-    to
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
-    for i in 0..n {
-        // SAFETY: the caller promises n readable and n writable bytes that do not overlap.
-        unsafe { to.add(i).write_volatile(from.add(i).read()) }
-    }
-    to
 }
 
 #[panic_handler]

@@ -1,5 +1,5 @@
 //! The bounded log: a header with the number of bytes ever written (48 bits) and how the process that served the mount
-//! ended (16 bits: its wait status plus one; 0 as long as it lives), then a ring of 64 KiB. `shim/shim.rs` writes it,
+//! ended (16 bits: its wait status plus one; 0 as long as it lives), then a ring of 64 KiB. `shim/log.rs` writes it,
 //! sharing only this layout; this module reads it. After the ring is space for a note, for data that has to survive the
 //! loss of every path to it: it can be read through the descriptor of any process that has the file open
 //! ([`write_note`], [`read_note`]). After that are marks, one for each second in which something was written: when, and
@@ -21,13 +21,13 @@ pub struct Log {
     pub ended: Option<i32>,
 }
 
-/// Must agree with `shim/shim.rs`.
+/// Must agree with `shim/log.rs`.
 const ENDED_SHIFT: u32 = 48;
 
 /// Offset of the note.
 const NOTE: u64 = HEADER as u64 + CAPACITY;
 
-/// Offset of the marks, the same in `shim/shim.rs`, and their size.
+/// Offset of the marks, the same in `shim/log.rs`, and their size.
 const MARKS: u64 = 256 * 1024;
 const MARK: usize = 16;
 const MARK_COUNT: usize = 256;
